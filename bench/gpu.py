@@ -6,14 +6,14 @@ usage: bench/gpu.py [NAME...] [--precision f32,tf32,bf16] [--batch 1,32] [--via 
 
 Networks (resnet50, bert_base, mobilenet_v2, vit_b_16) are PyTorch's own with random weights, in which the statistics of normalisations are those of random images. Tenon reads what
 torch.export wrote of the same model, at the same batch, and both get the same inputs in the GPU's memory. PyTorch runs eager and compiled (torch.compile), each as it is and as a
-CUDA graph, channels last where there are images; with --tune also mode max-autotune-no-cudagraphs. Sides take turns for --rounds rounds: the time is the median of the rounds, with the least and
+CUDA graph, channels last where there are images; with --tune also mode max-autotune-no-cudagraphs. Sides are interleaved for --rounds rounds: the time is the median of the rounds, with the least and
 the most of them. Errors are of Tenon's outputs against PyTorch's in f32: the norm of the difference by the norm. torch.compile takes most of the time of it all: it is done for --jobs cases
 at once, each in a process of its own (1: one after the other, which it should be where its own time is to be compared), and Tenon's side and the rounds while nothing else runs. A case that gives no result for
 --limit seconds (120) is given up. --alone leaves PyTorch out, --top N prints the N kernels that take longest.
 
   --kernels   single kernels beside PyTorch's: products, attention, a copy, a matrix by a vector; with shares of the machine's peak; --only WORD,... some of them
   --profile   where Tenon's time goes in the networks chosen, kernel by kernel
-  --dynamic   BERT with open sizes at 20 shapes: right, nothing compiled again, and its time at 1x128 beside that of fixed sizes
+  --dynamic   BERT with dynamic shapes at 20 shapes: right, nothing compiled again, and its time at 1x128 beside that of fixed sizes
   --same      the same bits in 20 runs, and, with batch_invariant, of an item at batch 1, 2, 8 and 17; what that costs
   --report    only write the pages anew, with the results of other such files added, which are named: bench/gpu.py --report run1/gpu.json
 
@@ -92,7 +92,7 @@ class Case:
             except Exception as e: complain(name, precision, batch, e)
 
     def row(self, precision):
-        from gpu_sides import Tenon, far, in_turns, set_precision
+        from gpu_sides import Tenon, far, interleaved, set_precision
         row = {"name": self.name, "batch": self.batch, "precision": precision}
         ours, theirs = Tenon(self.path, precision, self.inputs, again=not self.args.alone), self.sides.get(precision)
         row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "held": ours.held, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
@@ -102,7 +102,7 @@ class Case:
             row["torch"] = {"seconds": theirs.seconds, "bytes": theirs.bytes, "held": theirs.held, "error": far(theirs.compiled_result, self.want)}
             sides.update(theirs.sides)
         set_precision(precision)
-        row["ms"] = in_turns(sides, self.args.rounds)
+        row["ms"] = interleaved(sides, self.args.rounds)
         if theirs: row["ratio"] = row["ms"]["compiled_graph"]["median"] / row["ms"]["tenon"]["median"]
         steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20 if self.args.top or not ours.on_device else 1)]
         if self.args.top: print(gpu_report.profile_text({**row, "steps": steps}, self.args.machine, self.args.top), file=sys.stderr, flush=True)

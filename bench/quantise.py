@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""quantise.py -- networks in bytes, as ONNX Runtime's quantize_static makes them.
+"""quantise.py -- int8 networks, as ONNX Runtime's quantize_static makes them.
 
 Each network is calibrated with random inputs: what is measured is speed, and integer results are compared with the
 interpreter's run of the same model, so no data set is needed.  Weights are i8 by channel, activations u8 (or i8).

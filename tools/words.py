@@ -7,7 +7,7 @@ the field has a word, the tree uses it; docs/glossary.md defines the few words t
     tools/words.py [--program build/tenon] [FILE...]
 
 It reads README, CONTRIBUTING, SECURITY, docs (the changelog aside), the comments of include/tenon/tenon.h and of all C
-files and tables in src, tests and tools, and what `tenon --help` and `tenon COMMAND --help` print.  It checks
+files and tables in src, tests and tools, the Python and shell files, and what `tenon --help` and `tenon COMMAND --help` print.  It checks
 
   * phrases: PHRASES in all of these, and in the messages and JSON keys (string literals) of MESSAGE_FOLDERS;
   * identifiers: RETIRED_IDENTIFIERS in src, tests, tools and docs, file names included;
@@ -107,7 +107,7 @@ RETIRED_IDENTIFIERS = [
     (r"open_(?:sizes|batch|batches|length)(\w*)", r"dynamic_shapes\1"), (r"with_groups", "with_thread_blocks"), (r"max_group", "max_block_threads"), (r"in_step", "warp"),
     (r"ways", "stages, warpgroups, directions"), (r"at_once", "stages, unroll"), (r"loop_at_once", "loop_stages"), (r"by_turns", "pingpong"), (r"stay", "resident"),
     # epilogue, attention, layout; common English words count as identifiers only
-    (r"finish_sums", "emit_epilogue"), (r"contract_finish", "contract_epilogue"), (r"follow_(\w+)", r"epilogue_\1"), (r"aside", "epilogue_tma"), (r"ahead", "prefetch, lookahead"),
+    (r"turn_(?:weight|any)|turn(?:8|16|32|64)", "transpose_*"), (r"flip_tile", "rebias_tile"), (r"finish_sums", "emit_epilogue"), (r"contract_finish", "contract_epilogue"), (r"follow_(\w+)", r"epilogue_\1"), (r"aside", "epilogue_tma"), (r"ahead", "prefetch, lookahead"),
     (r"totals", "row_sum"), (r"fade", "rescale"), (r"turned(?:_\w+)?|is_turned", "transposed, swapped, reversed"), (r"lies", "has_layout"),
     (r"(?:\w+_)?beside", "concurrent, external_data"), (r"side_by_side", "concurrent, contiguous"), (r"apart", "asynchronous, dilation, decomposed"), (r"few", "latency_bound, skinny"),
     (r"dear(?:_\w+)?", "expensive"), (r"rows_most", "rows_max"), (r"n_bits_fit", "int4_fits"), (r"sums_bytes", "sums_int8"),
@@ -120,8 +120,8 @@ RETIRED_KERNEL_NAMES = [
 ]
 
 
-# Folders of src/ whose string literals are messages for people.  Those of the emitters in targets/ are kernel text.
-MESSAGE_FOLDERS = ["analyse", "api", "base", "cli", "compile", "cost", "eval", "exporters", "frontends", "ir", "ops", "plan", "rules", "runtime", "view"]
+# Folders of src/ whose string literals people read: messages, and in targets/ the text of kernels.
+MESSAGE_FOLDERS = ["analyse", "api", "base", "cli", "compile", "cost", "eval", "exporters", "frontends", "ir", "loop", "lower", "ops", "passes", "plan", "rules", "runtime", "targets", "view"]
 
 # ---- what is read ----
 
@@ -178,6 +178,9 @@ def prose():
         for path in tree(folder, (".c", ".h", ".def")): yield path, comments(read(path))
     for folder in MESSAGE_FOLDERS:
         for path in tree(f"src/{folder}", ".c"): yield path, literals(read(path))
+    for folder in ("python", "bench", "tests", "tools"):
+        for path in tree(folder, (".py", ".sh")):
+            if path != "tools/words.py": yield path, read(path)
 
 
 def helps(program):

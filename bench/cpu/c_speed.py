@@ -3,7 +3,7 @@
 
 usage: c_speed.py PROGRAM NETS_DIR [--seconds S] [NAME...]
 
-One thread, ms a run (the median), on made-up inputs: target c, compiled by $CC (else cc) with $TENON_CFLAGS (else -O3 -march=native), beside
+One thread, ms a run (the median), on random inputs: target c, compiled by $CC (else cc) with $TENON_CFLAGS (else -O3 -march=native), beside
 target cpu.  NETS_DIR holds NAME.onnx (tools/nets.sh makes them; without names the eight networks of the benchmarks).  Nothing else should run
 on the machine.
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""dynamic.py -- one compilation of a network with open sizes, run at 40 of them.
+"""dynamic.py -- one compilation of a network with dynamic shapes, run at 40 of them.
 
 usage: bench/cpu/dynamic.py NETS_DIR      (needs numpy and onnxruntime; TENON is the program)
 
 bert_base.dyn is compiled once, to an artifact, which then runs for batches 1 to 8 and sequences of 1, 17, 128, 333 and 512 with a
 cache folder that is empty and must stay so: nothing is compiled anew.  Each output is compared with ONNX Runtime's: the largest
-difference must be at most 1e-4 of the largest element.  Before that the same model compiled in memory runs at 1x128 in turns with
+difference must be at most 1e-4 of the largest element.  Before that the same model compiled in memory runs at 1x128 interleaved with
 the network whose sizes are fixed (bert_base), on one thread and measured in processor time, which other work on the machine disturbs
 little.  Ends with status 1 when an output is wrong or something was compiled.
 """
@@ -65,7 +65,7 @@ def ratio(nets):
             times.setdefault(name, []).append((time.process_time() - start) * 1e3)
     for name, ms in times.items(): print(f"{name} at 1x128: {statistics.median(ms):.1f} ms ({min(ms):.1f}-{max(ms):.1f})")
     ratios = [d / s for d, s in zip(times["bert_base.dyn"], times["bert_base"])]
-    print(f"open sizes take {statistics.median(ratios):.3f} times as long ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
+    print(f"dynamic shapes take {statistics.median(ratios):.3f} times as long ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
 
 
 ratio(sys.argv[1])

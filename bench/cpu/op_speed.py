@@ -3,7 +3,7 @@
 
 usage: bench/cpu/op_speed.py [--threads N] [--below R] [PART...]
 
-Makes a model of each case below, with made-up weights, whose name holds one of the PARTs, and runs both in turns in one process; times are the
+Makes a model of each case below, with random weights, whose name holds one of the PARTs, and runs both interleaved in one process; times are the
 least of several, of the processor.  Prints microseconds and the ratio, above 1 where Tenon is faster, sorted; --below prints only those
 below a ratio.  Needs a Python with onnx, onnxruntime and numpy.
 """

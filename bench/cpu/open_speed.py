@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """open_speed.py -- how long it takes to open a model and know every shape.
 
-`tenon inspect` (the whole process) against onnx.load + onnx.shape_inference, on the same files, in turns: as a whole
+`tenon inspect` (the whole process) against onnx.load + onnx.shape_inference, on the same files, interleaved: as a whole
 process without the weights, in a Python that has already imported onnx without the weights, and there with the weights,
 which is what onnx.load does when nothing else is said.  Medians with the spread; the ratios are to `tenon inspect`.
 

@@ -5,7 +5,7 @@ usage: python_overhead.py [MODEL] [--calls N] [--rounds N]
 
 A small model (examples/digits/digits.onnx) runs on one thread: in a loop of C, whose outputs are in a buffer that stays; by m(x), with new
 arrays for the outputs; with out=; by name; and of PyTorch's tensors where PyTorch is there.  Figures are the median and the least of
-rounds that take turns: the latter is what a busy machine disturbs less.  Needs numpy and a C compiler.
+rounds that are interleaved: the latter is what a busy machine disturbs less.  Needs numpy and a C compiler.
 """
 import argparse, os, statistics, subprocess, sys, tempfile, time
 

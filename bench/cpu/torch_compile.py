@@ -2,8 +2,8 @@
 """torch_compile.py [NAME...] -- torch.compile with Tenon, with Inductor, and without: times of a call and of compiling.
 
 Needs PyTorch, torchvision and transformers.  Each network has a process of its own with empty caches; a trivial
-function is compiled by each beforehand, so that imports and what a compiler starts once are not counted.  Calls take
-turns in one loop, and medians are compared.
+function is compiled by each beforehand, so that imports and what a compiler starts once are not counted.  Calls are
+interleaved in one loop, and medians are compared.
 """
 from __future__ import annotations
 

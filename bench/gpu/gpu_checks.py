@@ -1,10 +1,10 @@
-"""gpu_checks.py -- what gpu.py measures besides networks: single kernels, open sizes, the same bits."""
+"""gpu_checks.py -- what gpu.py measures besides networks: single kernels, dynamic shapes, the same bits."""
 import copy, hashlib, os, sys, tempfile
 import torch
 import torch.nn.functional as F
 
 import gpu_report
-from gpu_sides import Tenon, as_graph, expected, exported, far, forget, in_turns, inputs_of, network, set_precision
+from gpu_sides import Tenon, as_graph, expected, exported, far, forget, interleaved, inputs_of, network, set_precision
 
 
 # ---- kernels ----
@@ -86,7 +86,7 @@ def one_kernel(args, name, folder):
     want = copy.deepcopy(model).double()(*(x.double() for x in inputs)) if needs.get("flops", 0) < 2e11 else model(*inputs).double()
     row = {"name": name, "precision": precision, "error": far(ours.result(), [want]), **needs}
     del want
-    row["ms"] = in_turns({"tenon": ours, "torch": plain}, args.rounds, 0.05)
+    row["ms"] = interleaved({"tenon": ours, "torch": plain}, args.rounds, 0.05)
     row["right"], row["ratio"] = row["error"] <= near, row["ms"]["torch"]["median"] / row["ms"]["tenon"]["median"]
     seconds, peaks = row["ms"]["tenon"]["median"] / 1e3, gpu_report.peaks_of(args.machine) or {}
     kind = "bytes" if "bytes" in needs else precision
@@ -111,7 +111,7 @@ def kernels(args, results):
             forget()
 
 
-# ---- open sizes ----
+# ---- dynamic shapes ----
 
 SHAPES = [(1, 128), (1, 1), (1, 7), (1, 64), (1, 200), (1, 512), (2, 128), (2, 33), (3, 50), (4, 128), (4, 256), (5, 17), (8, 64), (8, 128), (13, 100), (16, 32), (16, 128), (24, 80), (32, 128), (32, 48)]
 
@@ -120,7 +120,7 @@ def programs_made(folder): return sum(len(files) for _, _, files in os.walk(fold
 
 
 def dynamic(args, results):
-    """BERT with a batch and a length that are open, at many shapes: right, and nothing compiled after the first call."""
+    """BERT with a batch and a dynamic length, at many shapes: right, and nothing compiled after the first call."""
     from torch.export import Dim
     model = network("bert_base", "cuda")
     pairs = SHAPES[: args.shapes]
@@ -138,10 +138,10 @@ def dynamic(args, results):
             row = {"name": "bert_base", "precision": precision, "shapes": len(pairs), "right": right, "error": worst, "made": programs_made(ours.folder.name) - made}
             fixed = Tenon(fixed_path, precision, at_128, again=False)
             os.environ["TENON_CACHE"] = ours.folder.name
-            ms = in_turns({"open": ours, "fixed": fixed}, args.rounds)
+            ms = interleaved({"open": ours, "fixed": fixed}, args.rounds)
             row.update(open_ms=ms["open"], fixed_ms=ms["fixed"], ratio=ms["open"]["median"] / ms["fixed"]["median"])
             results.add("dynamic", f"bert_base {precision}", row)
-            print(f"bert_base, open sizes, {precision}: {right} of {len(pairs)} right, largest error {worst:.1e}, made after the first call {row['made']}, at 1x128 {ms['open']['median']:.4f} ms, fixed {ms['fixed']['median']:.4f} ms: {row['ratio']:.2f}", flush=True)
+            print(f"bert_base, dynamic shapes, {precision}: {right} of {len(pairs)} right, largest error {worst:.1e}, made after the first call {row['made']}, at 1x128 {ms['open']['median']:.4f} ms, fixed {ms['fixed']['median']:.4f} ms: {row['ratio']:.2f}", flush=True)
             ours.close()
             fixed.close()
 
@@ -169,7 +169,7 @@ def same(args, results):
                 row = {"name": name, "precision": precision, "runs": len(runs), "items": len(items)}
                 for batch in (1, 32):
                     sides = {k: Tenon(paths[batch], precision, tuple(x[:batch].contiguous() for x in inputs), again=False, batch_invariant=k == "with") for k in ("with", "without")}
-                    ms = in_turns(sides, args.rounds)
+                    ms = interleaved(sides, args.rounds)
                     row[f"cost_{batch}"] = ms["with"]["median"] / ms["without"]["median"]
                     row[f"ms_{batch}"] = ms
                     for s in sides.values(): s.close()

@@ -123,7 +123,7 @@ def burst(fn, seconds=0.04, least=3):
     return statistics.median(times)
 
 
-def in_turns(sides, rounds, seconds=0.04):
+def interleaved(sides, rounds, seconds=0.04):
     """Side to its times: in every round each runs for a while, and none is always the first."""
     names, times = list(sides), {name: [] for name in sides}
     for i in range(rounds):

@@ -1,4 +1,4 @@
-"""interleave.py -- runtimes that are measured in turns: each a process of its own (contender.py), which stands still (SIGSTOP) meanwhile."""
+"""interleave.py -- runtimes that are measured interleaved: each a process of its own (contender.py), which stands still (SIGSTOP) meanwhile."""
 import json, os, signal, statistics, subprocess, sys
 
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

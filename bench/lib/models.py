@@ -2,7 +2,7 @@
 
 NETS: the networks with weights filled in (`make nets`), with NAME.in.npz beside each.  DATA: models with real weights.  ZOO: what zoo.py made.
 What is made here: copies with all sizes fixed and without inputs that are weights (old exporters list weights as inputs, and
-runtimes then treat them as changing), models in bytes (quantise.py), models in MNN's format (convert_mnn.py).
+runtimes then treat them as changing), int8 models (quantise.py), models in MNN's format (convert_mnn.py).
 """
 import os, subprocess, sys
 import numpy as np
@@ -32,7 +32,7 @@ def session_inputs(path):
 
 
 def feeds(inputs, rng, given={}):
-    """Inputs of the model's types; open sizes are 1 for the first and 128 for others; masks are 1."""
+    """Inputs of the model's types; dynamic shapes are 1 for the first and 128 for others; masks are 1."""
     feed = {}
     for i in inputs:
         said = given.get(i.name)
@@ -47,7 +47,7 @@ def feeds(inputs, rng, given={}):
 
 
 def fixed(source, result, sizes={}):
-    """A copy of a model without inputs that are weights, its open sizes as said by name, or 1 for a first and 128 for others.
+    """A copy of a model without inputs that are weights, its dynamic shapes as said by name, or 1 for a first and 128 for others.
     Beside the source, since the weights are there."""
     import onnx
     if os.path.exists(result): return result
@@ -59,7 +59,7 @@ def fixed(source, result, sizes={}):
     for value in model.graph.input if sizes is not None else []:
         for k, d in enumerate(value.type.tensor_type.shape.dim):
             if not d.HasField("dim_value"): d.dim_value = sizes.get(d.dim_param, sizes.get(k, 1 if k == 0 else 128))
-    if sizes:  # what was inferred for open sizes is not said again
+    if sizes:  # what was inferred for dynamic shapes is not said again
         del model.graph.value_info[:]
         for value in model.graph.output:
             for d in value.type.tensor_type.shape.dim:
@@ -88,7 +88,7 @@ class Models:
         return path, self.random_inputs(f"{name}.b{n}", path)
 
     def bytes(self, name):
-        """A network in bytes, as ONNX Runtime's quantiser makes it."""
+        """An int8 network, as ONNX Runtime's quantiser makes it."""
         if name == "mobilenet_v2_qdq":
             path = fixed(f"{self.data}/models/mobilenet_v2_qdq_onnx/model.onnx", f"{self.work}/{name}.onnx")
             return path, self.random_inputs(name, path)

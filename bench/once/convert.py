@@ -4,7 +4,7 @@
     bench/once/convert.py TENON FOLDER [NAME...]    FOLDER has NAME.onnx, NAME.in.npz and NAME.out.npz
 
 Each network is converted as it is and optimised.  Tenon and ONNX Runtime must compute the stored outputs from what was written; status 1 where
-they do not.  The two sessions of a pair are timed in turns; the figure is the median of the ratios.  Needs numpy, onnx and onnxruntime.
+they do not.  The two sessions of a pair are timed interleaved; the figure is the median of the ratios.  Needs numpy, onnx and onnxruntime.
 """
 import argparse, glob, os, statistics, subprocess, sys, tempfile, time
 import numpy as np, onnx, onnxruntime as ort

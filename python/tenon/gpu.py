@@ -1,6 +1,6 @@
 """Arrays in the memory of NVIDIA's GPUs: whose they are, which stream their library works in, and results there.
 
-A run reads them where they lie and writes its results into arrays that their own library made.  All of it goes into
+A run reads them in place and writes its results into arrays that their own library made.  All of it goes into
 the stream that this library uses at the moment (PyTorch's or CuPy's current stream), so that nobody has to wait.
 Libraries that have none to tell (JAX) make what they give ready for CUDA's default stream, by DLPack's ``stream``;
 after such a run the results are waited for.

@@ -1,7 +1,7 @@
 """What an ONNX file says of itself besides its graph: producer, versions, metadata, and the types of inputs and outputs as written.
 
 The C interface has the types that shape inference found, with Tenon's names for sizes; programs written for ONNX Runtime compare with
-what the file has.  Only the fields needed are looked at, where they lie: weights are skipped by their lengths.  The file has been read
+what the file has.  Only the fields needed are looked at, in place: weights are skipped by their lengths.  The file has been read
 by Tenon before, so a damaged one never comes here; what cannot be read gives None.
 """
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Profile(Sequence[Step]):
 
 
 def random_inputs(model: "Model", dims: Optional[Mapping[str, int]] = None, seed: int = 0) -> List[np.ndarray]:
-    """Inputs for a model that is measured: small random numbers, sizes that are open from `dims`, else 1."""
+    """Inputs for a model that is measured: small random numbers, dynamic sizes from `dims`, else 1."""
     random, out = np.random.default_rng(seed), []
     for value in model.inputs:
         if value.shape is None or not value.dtype:

@@ -42,7 +42,7 @@ def targets() -> List[Target]:
 
 
 def _call(command: str, model: Any, options: Sequence[str]) -> Tuple[bytes, bytes]:
-    """Runs the program on a model, which is given through a file where it lies in memory."""
+    """Runs the program on a model, which is given through a file in place in memory."""
     from .opening import bytes_of
 
     program = _ffi.program()

@@ -48,7 +48,7 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:
-    """PyTorch's ways to take apart what Tenon's table does not have."""
+    """PyTorch's ways to decompose what Tenon's table does not have."""
     table = torch._decomp.core_aten_decompositions()
     return {op: f for op, f in table.items() if not (isinstance(op, torch._ops.OpOverload) and known(table_name(op)))}
 
@@ -241,7 +241,7 @@ def _axes(shape: Any) -> List[Tuple[int, Any]]:
 
 
 def _symbol_names(values: Mapping[str, torch.Tensor], shapes: Any) -> Dict[Any, str]:
-    """What the caller calls the open sizes: the names of the Dims that torch.export was given."""
+    """What the caller calls the dynamic shapes: the names of the Dims that torch.export was given."""
     entries = shapes if isinstance(shapes, Mapping) else dict(zip(values, shapes or ()))
     names: Dict[Any, str] = {}
     for name, shape in entries.items():
@@ -260,7 +260,7 @@ def compile_module(module: Any,
     """What `tenon.compile` does with a torch module and example inputs, or with an ExportedProgram.
 
     The module is exported by torch.export; ``dynamic_shapes`` is passed on to it, and a ``Dim``'s name is that of the
-    open size.
+    dynamic size.
 
     >>> import tenon
     >>> m = tenon.compile(torch.nn.Linear(4, 2), torch.zeros(3, 4))

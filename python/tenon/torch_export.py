@@ -63,7 +63,7 @@ NUMBER_OPS = {
     for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt", "le", "gt", "ge")
 }
 NUMBER_OPS.update({torch.sym_max: "torch.sym_max", torch.sym_min: "torch.sym_min"})
-# A table of embeddings from this many bytes on is an input of the program: it is read where it lies, not copied.
+# A table of embeddings from this many bytes on is an input of the program: it is read in place, not copied.
 TABLE_BYTES = 1 << 20
 
 

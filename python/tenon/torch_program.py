@@ -1,10 +1,10 @@
 """A program of Tenon as a function of torch tensors: inputs by their address, results written into new tensors.
 
 Weights are given by address while the program is made.  What the program packs for its kernels is a copy; embedding
-tables are read where they lie at every call.  A program is for its weights: `Frozen` has one for each set of them,
+tables are read in place at every call.  A program is for its weights: `Frozen` has one for each set of them,
 and makes it anew when an optimizer or ``load_state_dict`` has changed them.
 
-A graph of tensors on a GPU is a program for it (target "cuda"): its arguments are read where they lie, its results are
+A graph of tensors on a GPU is a program for it (target "cuda"): its arguments are read in place, its results are
 new tensors there, and all goes into PyTorch's current stream.  Weights come to the host to be packed, and go back with
 the program, but for embedding tables.
 """
@@ -264,7 +264,7 @@ class Runner:
 
 
 def _type_of(value: Any, order: Optional[Tuple[int, ...]]) -> Tuple[int, Tuple[int, ...], int]:
-    """tenon_dtype, shape and bytes of an argument as the program takes it; open sizes as Dynamo saw them first."""
+    """tenon_dtype, shape and bytes of an argument as the program takes it; dynamic shapes as Dynamo saw them first."""
     if not isinstance(value, torch.Tensor):
         return DTYPES[torch.int64], (), 8
     shape = [hint(s) for s in value.shape]

@@ -49,6 +49,6 @@ bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why) {
   divide(t, out);
   *why = "a warp's sums are more than its threads have registers for";
   if (out->rows * out->cols / 32 > MOST_SUMS) return false;
-  *why = "what warps multiply lies in pieces of 16 bytes";
+  *why = "mma.sync operands are in runs of 16 bytes";
   return has_whole_pieces(t);
 }

@@ -25,7 +25,7 @@ typedef struct LowerTarget {
   // Devices whose work items are thread blocks: threads of a block, a power of two; 0: an item is one thread's.  Shared memory.
   int block_threads;
   int64_t shared_bytes;
-  bool swaps;  // threads of a warp see each other's registers: sums over them need no memory
+  bool has_shuffle;  // threads of a warp see each other's registers: sums over them need no memory
   int64_t tile_bytes;  // of shared memory for an MMA tile
   TargetTraits traits;
   // The order of every sum is a matter of its own length alone, not of how many sums there are: an item of a batch has the same bits

@@ -94,7 +94,7 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
   schedule_keep(g, fields);
   for (int i = 0; i < t->code->nfields; i++)
     if (!schedule_in_range(&t->code->field[i], fields))
-      return refuse(lo, str_printf(lo->arena, "field %s has no legal value beside those given",
+      return refuse(lo, str_printf(lo->arena, "field %s has no legal value with those given",
                                    t->code->field[i].attr.name));
   if (t->code->legal && !t->code->legal(match, &lo->target, fields, &why)) return refuse(lo, why);
   *out = (Lowered){0};

@@ -55,7 +55,8 @@ static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int ran
     return zero ? TENON_OK : infer_equal_dim(in, have, want, what);
   }
   if (ie_is(want, 0))
-    return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0 leaves the shape undetermined");
+    return infer_fail(in, TENON_EINVAL,
+                      "-1 together with a size of 0 leaves the shape undetermined");
   dims[free_dim] = ie_div(p, have, want);
   if (ie_is_const(have) && ie_is_const(want) && have->value % want->value)
     return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld",

@@ -36,7 +36,7 @@ static tenon_status check_pair(const MemPlan *p, const Node *n, const Node *o, D
     int32_t read = plan_find(p, s, result);
     if (s == n)
       return fail(d, TENON_EINTERNAL, (Where){.node = o->name, .op = op_name(o)},
-                  "the plan runs this node beside its operand %u", k);
+                  "the plan runs this node concurrently with its operand %u", k);
     for (int r = 0; r < n->nres && read >= 0; r++)
       if (plan_find(p, n, r) >= 0 && plan_meets(p, plan_find(p, n, r), read))
         return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
@@ -63,7 +63,7 @@ static tenon_status check_concurrent(const MemPlan *p, Diag *d) {
     if (!i || i - begin >= PLAN_CONCURRENT_MAX || !plan_is_kernel(n) ||
         !plan_is_kernel(p->order.v[i - 1]))
       return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
-                  "the plan runs this node beside what it cannot run beside");
+                  "the plan runs this node concurrently with one that it conflicts with");
     for (int64_t k = begin; k < i; k++) {
       TRY(check_pair(p, n, p->order.v[k], d));
       TRY(check_pair(p, p->order.v[k], n, d));
@@ -254,7 +254,7 @@ static tenon_status check_overlap(const MemPlan *p, const Live *live, const int6
     if (!plan_has_place(p, b)) continue;
     if (offset[b] < 0 || offset[b] % PLAN_ALIGN || offset[b] > total - size[b])
       return fail(d, TENON_EINTERNAL, (Where){.node = p->buffer[b].node->name},
-                  "offset %lld does not lie in the arena", (long long)offset[b]);
+                  "offset %lld is outside the arena", (long long)offset[b]);
     for (; step < live[b].first; step++)
       for (int32_t o = s.dies[step]; o >= 0; o = s.next[o]) rankset_remove(&s.live, s.rank[o]);
     int32_t o = met_by(&s, b);

@@ -227,7 +227,7 @@ static tenon_status load_variant(Reader *r, int i, Diag *d) {
   TRY(check_target(p, d));
   p->constants = r->section[SECTION_CONSTANTS].p;
   p->constants_bytes = r->section[SECTION_CONSTANTS].n;
-  // The others' constants lie behind, on the next page.
+  // The others' constants follow on the next page.
   if (i && more.n) p->constants_bytes = more.p + more.n - p->constants;
   if ((uintptr_t)p->constants % 64)
     return fail(d, TENON_EINVAL, NOWHERE, "a compiled model must lie at a multiple of 64 bytes");

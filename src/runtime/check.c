@@ -235,7 +235,8 @@ static bool may_meet(const Checker *c, int32_t a, int32_t b) {
 static void check_apart(Checker *c, const ProgStep *s, const ProgStep *o) {
   for (int32_t i = 0; i < s->nout; i++) {
     for (int32_t k = 0; k < o->nin; k++)
-      need(c, o->in[k] < 0 || !may_meet(c, s->out[i], o->in[k]), "a step beside its operand", i);
+      need(c, o->in[k] < 0 || !may_meet(c, s->out[i], o->in[k]),
+           "a step concurrent with its operand", i);
     for (int32_t k = 0; k < o->nargs; k++)
       need(c, !may_meet(c, s->out[i], o->arg[k]), "steps that meet", i);
     for (int32_t k = 0; k < o->nout; k++)
@@ -247,10 +248,10 @@ static void check_apart(Checker *c, const ProgStep *s, const ProgStep *o) {
 static void check_concurrent(Checker *c, int32_t first) {
   const ProgStep *s = &c->f->step[first];
   need(c, s->more >= 0 && s->more <= STEP_MORE && s->more < c->f->nsteps - first,
-       "no such steps beside this one", s->more);
+       "no such concurrent steps", s->more);
   for (int32_t i = 0; i <= s->more && s->more && !c->status; i++) {
     need(c, s[i].kind == STEP_KERNEL && s[i].when < 0 && (!i || !s[i].more),
-         "a step that runs beside no other", first + i);
+         "a step that cannot run concurrently", first + i);
     need(c, s[i].kind != STEP_KERNEL || !c->p->kernel[s[i].kernel].device,
          "concurrent steps of a device", first + i);
     for (int32_t k = 0; k <= s->more && !c->status; k++)

@@ -455,11 +455,11 @@ static tenon_status not_here(const Session *s, Run *run, const SessionPlaces *p)
     if (p->in[i].driver)
       return fail(run->diag, TENON_EINVAL,
                   (Where){.node = f->value[f->param[i]].name, .op = "input"},
-                  "it lies in a device's memory, and the program runs on the host");
+                  "it is in a device's memory, and the program runs on the host");
   for (int32_t i = 0; p->out && i < f->nresults; i++)
     if (p->out[i].driver && run_wants(run, i))
       return fail(run->diag, TENON_EINVAL, (Where){.node = f->result_name[i], .op = "output"},
-                  "it lies in a device's memory, and the program runs on the host");
+                  "it is in a device's memory, and the program runs on the host");
   return TENON_OK;
 }
 

@@ -133,19 +133,19 @@ bool target_there(const Target *t, const char **why) {
   return !t->available || t->available(why);
 }
 
-// For tests.  TENON_GROUPS=N gives a target without thread blocks blocks of N threads, which it runs
-// serially: the GPU templates are then tested on every machine.  TENON_TILES adds tensor cores:
+// For tests.  TENON_BLOCK_THREADS=N gives a target without thread blocks blocks of N threads, which it runs
+// serially: the GPU templates are then tested on every machine.  TENON_MMA adds tensor cores:
 // "warp" for mma.sync (sm_80), any other value for wgmma (sm_90).
-static void group_for_tests(LowerTarget *t) {
-  const char *n = getenv("TENON_GROUPS");
+static void block_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_BLOCK_THREADS");
   long threads = n ? strtol(n, NULL, 10) : 0;
   if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->block_threads) return;
   t->block_threads = (int)threads;
   t->shared_bytes = 48 << 10;
-  t->swaps = true;
+  t->has_shuffle = true;
   t->tile_bytes = 227 << 10;
   t->traits = (TargetTraits){.gpu = true, .warp_size = 32, .sm_count = 132};
-  const char *tiles = getenv("TENON_TILES");
+  const char *tiles = getenv("TENON_MMA");
   if (!tiles) return;
   t->traits.mma = strcmp(tiles, "warp") ? MMA_WARPGROUP : MMA_WARP;
   t->traits.mma_dtypes = MMA_DTYPE_F16 | MMA_DTYPE_BF16 | MMA_DTYPE_TF32 | MMA_DTYPE_INT8;
@@ -165,7 +165,7 @@ tenon_status target_traits(const Target *t, const char *device_name, Arena *a, D
     t->describe_device(driver->info(device), &lt);
     driver->close(device);
   }
-  group_for_tests(&lt);
+  block_for_tests(&lt);
   lt.traits.heterogeneous = t->with != NULL;
   *out = arena_dup(a, &lt.traits, sizeof lt.traits);
   return TENON_OK;
@@ -248,7 +248,7 @@ static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, D
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
   if (o->described) lo.target = *o->described;
   if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
-  group_for_tests(t->driver ? &lo.device[1] : &lo.target);
+  block_for_tests(t->driver ? &lo.device[1] : &lo.target);
   lo.target.batch_invariant = lo.device[1].batch_invariant = o->batch_invariant;
   lo.target.traits.heterogeneous = lo.device[1].traits.heterogeneous = t->with != NULL;
   if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """contrib_test.py PROGRAM -- operators of domain com.microsoft, one node at a time, against ONNX Runtime.
 
-Each case is a model of one node with made-up inputs.  Floats must agree within 1e-4 (relative) plus 1e-5, quantized results within
+Each case is a model of one node with random inputs.  Floats must agree within 1e-4 (relative) plus 1e-5, quantized results within
 one step.  Every case is run twice: with all dimensions known, and with the leading ones left symbolic.
 """
 import os, subprocess, sys, tempfile

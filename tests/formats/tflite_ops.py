@@ -241,7 +241,7 @@ def windows():
 
 
 def spectra():
-    """RFFT2D and what takes its complex values apart."""
+    """RFFT2D and what decomposes its complex values."""
     wave = rng.normal(size=(3, 4, 16)).astype("f4")
     for lengths in ([1, 16], [4, 16], [2, 8], [8, 32]):
         for last in ("COMPLEX_ABS", "REAL", "IMAG"):

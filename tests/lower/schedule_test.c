@@ -2,7 +2,7 @@
 //
 // For each case one kernel is made by its template; then each field of the schedule gets other values, one at a time.  A FREE field must not
 // change a bit of the result; with another value of an ORDER field the result is near the interpreter's.  Every FREE field of every
-// template must have been changed somewhere.  Kernels are interpreted (target ref): thread blocks by TENON_GROUPS, tensor cores by TENON_TILES.
+// template must have been changed somewhere.  Kernels are interpreted (target ref): thread blocks by TENON_BLOCK_THREADS, tensor cores by TENON_MMA.
 #include "compiled.h"
 #include "schedules.h"
 #include "template_cases.h"
@@ -117,8 +117,8 @@ static void vary(const TemplateCase *k) {
   Arena a;
   Made base;
   arena_init(&a);
-  if (k->groups) setenv("TENON_GROUPS", k->groups, 1);
-  if (k->tiles) setenv("TENON_TILES", k->tiles, 1);
+  if (k->groups) setenv("TENON_BLOCK_THREADS", k->groups, 1);
+  if (k->tiles) setenv("TENON_MMA", k->tiles, 1);
   const char *text = template_case_text(&a, k->text);
   make(text, str_printf(&a, "*=%s %s", k->name, k->base ? k->base : ""), &base);
   if (!base.ok || base.c.nkernels != 1) {
@@ -131,8 +131,8 @@ static void vary(const TemplateCase *k) {
       vary_field(k, text, &base, i);
   }
   both_ways_free(&base.w);
-  unsetenv("TENON_GROUPS");
-  unsetenv("TENON_TILES");
+  unsetenv("TENON_BLOCK_THREADS");
+  unsetenv("TENON_MMA");
   arena_deinit(&a);
 }
 

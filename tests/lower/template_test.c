@@ -24,7 +24,7 @@
 
 typedef struct Place {
   const char *target, *device;
-  const char *groups, *tiles;  // what is made up for `ref`
+  const char *groups, *tiles;  // what is described to `ref`
   PlantedKind kind[3];         // of which cases take one in turn
   bool runs;
 } Place;
@@ -49,13 +49,13 @@ static bool is_there(const Place *p) {
 
 static void enter(const Place *p) {
   setenv("TMPDIR", test_folder(), 1);  // what has no code is kept there
-  if (p->groups) setenv("TENON_GROUPS", p->groups, 1);
-  if (p->tiles) setenv("TENON_TILES", p->tiles, 1);
+  if (p->groups) setenv("TENON_BLOCK_THREADS", p->groups, 1);
+  if (p->tiles) setenv("TENON_MMA", p->tiles, 1);
 }
 static void leave(void) {
   unsetenv("TMPDIR");
-  unsetenv("TENON_GROUPS");
-  unsetenv("TENON_TILES");
+  unsetenv("TENON_BLOCK_THREADS");
+  unsetenv("TENON_MMA");
 }
 
 // ---- one model ----

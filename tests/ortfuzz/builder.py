@@ -249,7 +249,7 @@ class Builder:
         return results
 
     def extra(self, op, inputs, outs, **attrs):
-        """A node beside the one at hand, such as one that takes a sequence apart."""
+        """A node beside the one at hand, such as one that decomposes a sequence."""
         results = [Val(self.name(), t, s) for t, s in outs]
         self.nodes.append(helper.make_node(op, [v.name for v in inputs], [r.name for r in results], **attrs))
         self.vals.extend(r for r in results if r.dtype)

@@ -166,11 +166,11 @@ def perturbed(case, interp):
     for run in range(RUNS):
         model = onnx.ModelProto()
         model.CopyFrom(case.model)
-        feeds = {n: shaken(rng, x) for n, x in case.feeds.items()}
+        feeds = {n: perturbed(rng, x) for n, x in case.feeds.items()}
         for t in model.graph.initializer:
             x = onnx.numpy_helper.to_array(t)
             if x.dtype.kind == "f" and x.size:
-                t.CopyFrom(onnx.numpy_helper.from_array(shaken(rng, x), t.name))
+                t.CopyFrom(onnx.numpy_helper.from_array(perturbed(rng, x), t.name))
         nodes = list(model.graph.node)
         if len(nodes) > 1:
             del model.graph.node[:]
@@ -202,7 +202,7 @@ def perturbed(case, interp):
     return out
 
 
-def shaken(rng, x):
+def perturbed(rng, x):
     if x.dtype.kind != "f":
         return x
     with np.errstate(all="ignore"):

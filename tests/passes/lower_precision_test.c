@@ -168,9 +168,9 @@ TEST(precision_of_tables) {
   strbuf_printf(&b,
                 "  %%i = cast(%%x) to=i64\n  %%k = const i64[1] {299}\n  %%z = mod(%%i, %%k)\n"
                 "  %%g = gather(%%t, %%z) axis=0\n  %%y = mat_mul(%%g, %%w)\n  return %%y\n}\n");
-  setenv("TENON_GROUPS", "32", 1);
+  setenv("TENON_BLOCK_THREADS", "32", 1);
   check(strbuf_text(&b), "ref", 1, 1, 0.05);
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_BLOCK_THREADS");
   arena_deinit(&a);
 }
 
@@ -227,9 +227,9 @@ TEST(precision_of_pools) {
   EXPECT_INT_EQ(pools, 1);
   program_release(p);
   check(strbuf_text(&b), "ref", 2, 2, 0.05);
-  setenv("TENON_GROUPS", "32", 1);
+  setenv("TENON_BLOCK_THREADS", "32", 1);
   check(strbuf_text(&b), "ref", 2, 2, 0.05);
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_BLOCK_THREADS");
   arena_deinit(&a);
 }
 

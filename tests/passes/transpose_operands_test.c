@@ -123,13 +123,13 @@ TEST(products_of_transposed_matrices_are_right) {
       "  %r = relu(%x)\n  %s = sigmoid(%w)\n"
       "  %y = gemm(%r, %s, %b) alpha=0.5\n  %z = relu(%y)\n  return %z\n}\n",
   };
-  setenv("TENON_GROUPS", "256", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
   for (int warps = 0; warps < 2; warps++) {
-    setenv("TENON_TILES", warps ? "warp" : "1", 1);
+    setenv("TENON_MMA", warps ? "warp" : "1", 1);
     for (int64_t i = 0; i < ARRAY_LEN(text); i++) compare(text[i]);
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }
 
 // Rows that are not whole blocks of threads are written as they follow one another.
@@ -148,7 +148,7 @@ TEST(transposed_matrices_are_written_in_blocks) {
        "  %y = transpose(%x) perm=[1, 0]\n  return %y\n}\n",
        false},
   };
-  setenv("TENON_GROUPS", "256", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     BothWays b;
     Compiled c = {0};
@@ -161,7 +161,7 @@ TEST(transposed_matrices_are_written_in_blocks) {
       FAIL("%s:\n%s", c.kernel[0].name, row[i].text);
     both_ways_free(&b);
   }
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_BLOCK_THREADS");
 }
 
 // ---- the annotation ----

@@ -43,8 +43,8 @@ TEST(sums_lie_over_a_term_that_is_added) {
     const char *product, *result;
     int over;
   } row[] = {{"%h", "%z", 1}, {"%a", "%z", 0}, {"%h", "%l", 0}};
-  setenv("TENON_GROUPS", "64", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_BLOCK_THREADS", "64", 1);
+  setenv("TENON_MMA", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     Arena a;
     BothWays b;
@@ -64,8 +64,8 @@ TEST(sums_lie_over_a_term_that_is_added) {
     both_ways_free(&b);
     arena_deinit(&a);
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }
 
 // Where some kernels run on another machine, %s has a place of its own: a copy may still read the term.

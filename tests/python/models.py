@@ -3,7 +3,7 @@
 
 usage: models.py [--target NAME]... [--seconds N] PATH...   models, or folders that are searched for them
 
-A model NAME.onnx with NAME.in.npz beside it gets those inputs, any other random ones, with the first of SIZES for open sizes that
+A model NAME.onnx with NAME.in.npz beside it gets those inputs, any other random ones, with the first of SIZES for dynamic shapes that
 `tenon run` takes.  TorchScript, which does not say what its inputs are, gets the types of a .pt2 file beside it.  What `tenon run`
 itself refuses is counted as skipped, by name.  With --seconds no model is begun after that long.
 TENON is the program (build/tenon).  The last line is `N passed, N failed`.

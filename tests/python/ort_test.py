@@ -66,7 +66,7 @@ class OrtTest(unittest.TestCase):
         self.assertTrue((self.session.run_with_ort_values(None, {"image": value})[0].numpy() == want).all())
 
     def test_binding_memory_of_a_gpu(self):
-        """What is handed on: the run itself is the host's."""
+        """What is passed on: the run itself is the host's."""
         from unittest import mock
         from tenon import session as sessions
         x, room = np.load("examples/digits/digits.npy").astype(np.float32), np.zeros((10, 10), np.float32)

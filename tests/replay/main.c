@@ -217,8 +217,8 @@ int main(int argc, char **argv) {
   int rc = read_args(argc, argv, &a, &x);
   if (rc) return rc;
   // Variables that choose schedules for tests have no place here.
-  unsetenv("TENON_GROUPS");
-  unsetenv("TENON_TILES");
+  unsetenv("TENON_BLOCK_THREADS");
+  unsetenv("TENON_MMA");
   Job *all =
       arena_array(&a, Job, (int64_t)replay_nmachines * (1 + PRECISIONS * (int64_t)x.nmodels));
   int64_t *first = arena_array(&a, int64_t, replay_nmachines + 1), n = 0;

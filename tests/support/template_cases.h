@@ -1,6 +1,6 @@
 // template_cases.h -- graphs whose one kernel a template makes: at least one for each row of templates.def.
 //
-// With target ref; thread blocks by TENON_GROUPS, tensor cores by TENON_TILES.
+// With target ref; thread blocks by TENON_BLOCK_THREADS, tensor cores by TENON_MMA.
 #ifndef TENON_TESTS_SUPPORT_TEMPLATE_CASES_H
 #define TENON_TESTS_SUPPORT_TEMPLATE_CASES_H
 

@@ -54,12 +54,12 @@ static bool same_bits(const char *graph, const char *target, bool invariant) {
 
 TEST(batch_invariant_items_have_the_same_bits) {
   int64_t differ = 0;
-  setenv("TENON_GROUPS", "32", 1);
+  setenv("TENON_BLOCK_THREADS", "32", 1);
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
     if (!same_bits(graphs[i], "ref", true)) FAIL("other bits, in groups:\n%s", graphs[i]);
     differ += !same_bits(graphs[i], "ref", false);
   }
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_BLOCK_THREADS");
   EXPECT(differ > 0);  // else the option would be for nothing
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++)
     if (!same_bits(graphs[i], "ref", true)) FAIL("other bits:\n%s", graphs[i]);

@@ -4,7 +4,7 @@
 usage: c_test.py PROGRAM
 
 Each model becomes a source and a header, one file, and a source with its weights beside; each is built as C11 with
--pedantic -Wall -Wextra -Werror, for this machine and for the least of its kind (plain loops), run on made-up inputs and
+-pedantic -Wall -Wextra -Werror, for this machine and for the least of its kind (plain loops), run on random inputs and
 compared with the reference interpreter.  Sources for microcontrollers are built for a Cortex-M and run under
 qemu-system-arm where arm-none-eabi-gcc and it are there: the same numbers, and no more stack than was said; where they
 are not, the line says so.  Needs Python's standard library and a C compiler.

@@ -201,7 +201,7 @@ graph @"g"(%x: f32[1, 2, 8, 8]) {
 }
 END
 expect 0 ": 0 contractions in bf16" verify --precision bf16 "$tmp/depthwise.tir"
-TENON_GROUPS=64 expect 0 ": 1 contractions in bf16" verify --precision bf16 "$tmp/depthwise.tir"
+TENON_BLOCK_THREADS=64 expect 0 ": 1 contractions in bf16" verify --precision bf16 "$tmp/depthwise.tir"
 expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --fold-limit 1M
 expect 2 "from 0 up, as 500, 20M or 4G" inspect "$tmp/names.tir" --optimised --fold-limit much
 expect 0 "?[2J?y" explain "$tmp/names.tir"

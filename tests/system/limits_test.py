@@ -115,7 +115,7 @@ def chain(n, op):
 
 
 def fan(n):
-    """Many nodes side by side, into one of many inputs."""
+    """Many nodes in parallel, into one of many inputs."""
     names = [format(i, "x") for i in range(n)]
     return whole(b"".join(node("Abs", ["x"], [i]) for i in names) + node("Max", names, ["y"]), output("y"), value(11, "x", T.FLOAT, 4))
 

@@ -304,7 +304,7 @@ static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
 // ---- the anchor ----
 
 // A constant too large to be stored transposed is read through its transposition.
-static void turn_weight(Contraction *c) {
+static void transpose_weight(Contraction *c) {
   const Node *n = c->rhs, *x = n->op == OP_transpose ? n->src[0] : NULL;
   if (!x || c->conv || type_of(x)->rank != type_of(n)->rank) return;
   const ElementBuilder *e = c->e;
@@ -324,7 +324,7 @@ static void turn_weight(Contraction *c) {
 // Whether rhs is a constant that all batches share.
 static void find_weight(Contraction *c) {
   const ElementBuilder *e = c->e;
-  turn_weight(c);
+  transpose_weight(c);
   for (int i = 0; !c->conv && i < type_of(c->rhs)->rank; i++) {
     const AxisMap *a = &c->rhs_axis[i];
     if (a->role == AXIS_OUT && (a->index < c->col0 || a->index >= c->col1)) return;

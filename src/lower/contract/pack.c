@@ -349,8 +349,8 @@ typedef struct Tile {
   uint8_t flip;
 } Tile;
 
-#define TURN(bits)                                                                                 \
-  static void turn##bits(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {          \
+#define TRANSPOSE(bits)                                                                            \
+  static void transpose##bits(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {     \
     for (int64_t r = r0; r < r1; r++) {                                                            \
       char *to = t->to + (r * t->dst + e0) * (bits / 8);                                           \
       const char *from = t->from + (r * t->src + e0 * t->line) * (bits / 8);                       \
@@ -361,19 +361,19 @@ typedef struct Tile {
       }                                                                                            \
     }                                                                                              \
   }
-TURN(8)
-TURN(16)
-TURN(32)
-TURN(64)
+TRANSPOSE(8)
+TRANSPOSE(16)
+TRANSPOSE(32)
+TRANSPOSE(64)
 
-static void turn_any(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {
+static void transpose_any(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {
   for (int64_t r = r0; r < r1; r++)
     for (int64_t e = e0; e < e1; e++)
       memcpy(t->to + (r * t->dst + e) * t->width, t->from + (r * t->src + e * t->line) * t->width,
              (size_t)t->width);
 }
 
-static void flip_tile(const Tile *t) {
+static void rebias_tile(const Tile *t) {
   for (int64_t r = 0; r < t->rows; r++) {
     char *to = t->to + r * t->dst * t->width;
     for (int64_t i = 0; i < t->row * t->width; i++) to[i] = (char)(to[i] ^ (char)t->flip);
@@ -385,21 +385,21 @@ static void do_tile(const Tile *t) {
     for (int64_t r = 0; r < t->rows; r++)
       memcpy(t->to + r * t->dst * t->width, t->from + r * t->src * t->width,
              (size_t)(t->row * t->width));
-    if (t->flip) flip_tile(t);
+    if (t->flip) rebias_tile(t);
     return;
   }
   for (int64_t e = 0; e < t->row; e += LINES)
     for (int64_t r = 0; r < t->rows; r += TILE) {
       int64_t r1 = MIN(r + TILE, t->rows), e1 = MIN(e + LINES, t->row);
       switch (t->width) {
-      case 1: turn8(t, r, r1, e, e1); break;
-      case 2: turn16(t, r, r1, e, e1); break;
-      case 4: turn32(t, r, r1, e, e1); break;
-      case 8: turn64(t, r, r1, e, e1); break;
-      default: turn_any(t, r, r1, e, e1);
+      case 1: transpose8(t, r, r1, e, e1); break;
+      case 2: transpose16(t, r, r1, e, e1); break;
+      case 4: transpose32(t, r, r1, e, e1); break;
+      case 8: transpose64(t, r, r1, e, e1); break;
+      default: transpose_any(t, r, r1, e, e1);
       }
     }
-  if (t->flip) flip_tile(t);
+  if (t->flip) rebias_tile(t);
 }
 
 // `n` elements of a row, at each point: along one axis of taps, then along the other.

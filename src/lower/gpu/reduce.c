@@ -2,7 +2,7 @@
 //
 // A block has R rows with S threads each.  A thread reduces every S-th element of its row.  The S
 // partial sums go to shared memory and every thread of the row adds them in a fixed order, so all
-// have the total.  Many partial sums are added in two levels.  With shuffles (LowerTarget.swaps) a
+// have the total.  Many partial sums are added in two levels.  With shuffles (LowerTarget.has_shuffle) a
 // warp reduces without shared memory; a longer row leaves one sum per warp there.  Threads of a row
 // are adjacent where rows are contiguous, else threads of adjacent rows, so that loads coalesce.
 //
@@ -529,7 +529,7 @@ static int64_t rounds_of(int64_t length, int64_t lanes, int64_t side) {
 static void choose(BlockReduce *g, const LowerTarget *t) {
   int64_t length = length_of(g), count = elem_rows(&g->r.e, g->count, 0);
   g->side = 1;
-  if (g->along && t->swaps) {
+  if (g->along && t->has_shuffle) {
     choose_swapped(g, t, length, count);
     return;
   }
@@ -575,7 +575,7 @@ static bool reduce_block_legal(const void *match, const LowerTarget *t, const vo
   int64_t length = length_of(g);
   *why = s->rows * s->lanes > THREADS_MOST ? "a block has at most 1024 threads"
          : s->rows * s->lanes < 2          ? "a block has at least 2 threads"
-         : s->warp && (!g->along || !t->swaps)
+         : s->warp && (!g->along || !t->has_shuffle)
              ? "warp is for contiguous rows, on targets with shuffles"
          : s->unroll && (!length || rounds_of(length, s->lanes, s->vector) > ROUNDS_MOST)
              ? "unroll is for rows of known length with at most 256 elements a thread"

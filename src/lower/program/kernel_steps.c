@@ -262,9 +262,9 @@ typedef struct Variant {
   int64_t first, last;  // rows that it is for
 } Variant;
 
-// Up to `most` rows take what is good for `about` so many; a handful where a template asks for it.
+// Row buckets: the most rows of each, and the number that its schedule is tuned for.  The smallest is made where a template asks for it.
 static const struct {
-  int64_t most, about;
+  int64_t bucket_max, tuned_for;
 } row_sizes[] = {{8, 8}, {128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
 enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
@@ -318,11 +318,11 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   int begin = lo->small_bucket ? 0 : 1;
   if (!lo->target.traits.mma || !rows || ie_is_poison(rows)) return TENON_OK;
   for (int i = begin; i < ROW_SIZES; i++) {
-    int64_t first = i > begin ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
+    int64_t first = i > begin ? row_sizes[i - 1].bucket_max + 1 : 0, last = row_sizes[i].bucket_max;
     if (rows->hi < first || rows->lo > last) continue;
     all[made] = (Variant){.first = first, .last = last};
     all[made].label = str_printf(f->b->a, "%s@%lld", name, (long long)(made ? first : 0));
-    lo->tuned_for = size_for(rows, first, row_sizes[i].about);
+    lo->tuned_for = size_for(rows, first, row_sizes[i].tuned_for);
     lo->bucket_max = last < INT64_MAX ? last : 0;
     tenon_status s = lower_variant(f, n, same, device, &all[made]);
     if (s) return s == TENON_EUNSUPPORTED ? TENON_OK : s;

@@ -87,7 +87,7 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
                 " * Elements are dense and row-major.\n%s */\nint %s(%s);\n",
                 s, strbuf_text(&n.doc), s, n.params.n ? strbuf_text(&n.params) : "void");
   strbuf_printf(b,
-                "/* The same with lists of addresses, and of the sizes that are open. */\n"
+                "/* The same with lists of addresses, and of the dynamic sizes. */\n"
                 "int %s_run(const void *const *in, const int64_t *dims, void *const *out);\n"
                 "const char *%s_error(int code);\n",
                 s, s);

@@ -45,7 +45,7 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .tile_bytes = i->shared_bytes,
                        .block_threads = BLOCK_THREADS,
                        .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
-                       .swaps = true};
+                       .has_shuffle = true};
 }
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {

@@ -33,7 +33,7 @@ static const char attention_top[] =
     "/* Where 8 elements of a row lie: columns by 64, rows of 128 bytes, swizzled. */\n"
     "TN_FN unsigned tn_piece(unsigned at, int rows, int row, int column) {\n"
     "  return at + column / 64 * (rows * 128) + row * 128 + (((column / 8 & 7) ^ (row & 7)) << 4);\n}\n"
-    "/* Values lie along the columns: groups of 8 keys are 1024 bytes apart, of 64 columns `across`. */\n"
+    "/* Values are N-major: groups of 8 keys are 1024 bytes apart, of 64 columns `across`. */\n"
     "TN_FN unsigned long long tn_values(unsigned at, unsigned across) {\n"
     "  return (unsigned long long)((at & 0x3ffff) >> 4) | (unsigned long long)(across >> 4) << 16 | 64ull << 32 | 1ull << 62;\n}\n"
     "TN_FN float tn_exp2(float x) {\n"

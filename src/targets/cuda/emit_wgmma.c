@@ -85,7 +85,7 @@ static const char tile_top[] =
     "  unsigned r;\n"
     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
     "  return r;\n}\n"
-    "/* Two elements of a row, where the copy engine puts them. */\n"
+    "/* Two elements of a row, where TMA puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
     "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"(x) : \"memory\");\n}\n"

@@ -136,15 +136,15 @@ static void text_is_right(const char *text) {
   BothWays b;
   Asked asked = {0};
   double error = 0;
-  setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
+  setenv("TENON_MMA", "1", 1);
   if (!both_ways_run(&b, text, "ref", fill, compile_asked, &asked)) FAIL("%s", b.diag.text);
   for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
     error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
   EXPECT(error < 0x1p-7);
   both_ways_free(&b);
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }
 
 static void is_right(const char *q, const char *k, const char *attrs) {

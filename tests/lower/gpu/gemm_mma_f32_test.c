@@ -1,6 +1,6 @@
 // gemm_mma_f32_test.c -- f32 products and convolutions in tiles: which are, how they multiply, and what they compute.
 //
-// Tiles run everywhere as plain loops (TENON_TILES), so that schedules, packed weights and epilogues are compared with the interpreter.
+// Tiles run everywhere as plain loops (TENON_MMA), so that schedules, packed weights and epilogues are compared with the interpreter.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -136,8 +136,8 @@ static double error_of(const char *text, unsigned fast) {
 
 TEST(f32_in_tiles_is_right) {
   unsigned usual = opt_fast_math_flags(3, false, false);
-  setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
+  setenv("TENON_MMA", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
     double plain = error_of(graphs[i].text, usual);
     double rounded = error_of(graphs[i].text, usual | FAST_TF32);
@@ -145,6 +145,6 @@ TEST(f32_in_tiles_is_right) {
     if (!(rounded < 1e-2)) FAIL("error %g in tf32:\n%s", rounded, graphs[i].text);
     EXPECT(graphs[i].form < 0 || rounded > plain);
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }

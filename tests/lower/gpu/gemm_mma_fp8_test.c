@@ -1,6 +1,6 @@
 // gemm_mma_fp8_test.c -- fp8 GEMMs in MMA tiles: which are found, how they multiply, and what they compute.
 //
-// Tiles run everywhere as plain loops (TENON_TILES), which add as f32: what is compared are scales, packed weights and epilogues.
+// Tiles run everywhere as plain loops (TENON_MMA), which add as f32: what is compared are scales, packed weights and epilogues.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "loop_fixture.h"
@@ -72,8 +72,8 @@ static void fill(Value *v) {
 }
 
 TEST(float8_in_tiles_is_right) {
-  setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
+  setenv("TENON_MMA", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
     BothWays b;
     Asked asked = {.fast = opt_fast_math_flags(3, false, false), .advised = true};
@@ -88,8 +88,8 @@ TEST(float8_in_tiles_is_right) {
     if (!(error < 1e-5 * largest)) FAIL("error %g of %g:\n%s", error, largest, graphs[i].text);
     both_ways_free(&b);
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }
 
 // Sums of a block are added as f32; of wide tiles half of the columns at a time.

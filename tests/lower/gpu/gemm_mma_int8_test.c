@@ -1,6 +1,6 @@
 // gemm_mma_int8_test.c -- int8 GEMMs and convolutions in MMA tiles: which are, how their operands come, and every bit of what they compute.
 //
-// Tiles run everywhere as plain loops (TENON_TILES), so that zero points, packed weights and epilogues are compared with the interpreter.
+// Tiles run everywhere as plain loops (TENON_MMA), so that zero points, packed weights and epilogues are compared with the interpreter.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "loop_fixture.h"
@@ -232,8 +232,8 @@ static void fill(Value *v) {
 static void compute_right(const char *tiles) {
   Arena a;
   arena_init(&a);
-  setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", tiles, 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
+  setenv("TENON_MMA", tiles, 1);
   for (int64_t i = 0; i < ARRAY_LEN(cases); i++) {
     BothWays b;
     Asked asked = {.fast = opt_fast_math_flags(3, false, false)};
@@ -245,8 +245,8 @@ static void compute_right(const char *tiles) {
     if (!b.got[0] || wrong) FAIL("case %d: %d elements are wrong", (int)i, (int)wrong);
     both_ways_free(&b);
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
   arena_deinit(&a);
 }
 

@@ -273,8 +273,8 @@ static void fill(Value *v) {
 }
 
 TEST(tiles_of_warps_are_right) {
-  setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", "warp", 1);
+  setenv("TENON_BLOCK_THREADS", "256", 1);
+  setenv("TENON_MMA", "warp", 1);
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
     BothWays b;
     Asked asked = {.fast = opt_fast_math_flags(3, false, false) | FAST_TF32};
@@ -290,6 +290,6 @@ TEST(tiles_of_warps_are_right) {
     if (!(error < 1e-2 * largest)) FAIL("error %g:\n%s", error / largest, graphs[i].text);
     EXPECT(graphs[i].form < 0 || error > 1e-6 * largest);  // rounded to tf32
   }
-  unsetenv("TENON_TILES");
-  unsetenv("TENON_GROUPS");
+  unsetenv("TENON_MMA");
+  unsetenv("TENON_BLOCK_THREADS");
 }

@@ -1,6 +1,6 @@
 // gemv_test.c -- a few rows by constant weights in thread blocks: which products are streamed, and what they compute.
 //
-// Groups run everywhere as plain loops (TENON_GROUPS, TENON_TILES), so that packed weights and the order of sums are compared with the interpreter.
+// Groups run everywhere as plain loops (TENON_BLOCK_THREADS, TENON_MMA), so that packed weights and the order of sums are compared with the interpreter.
 #include "schedules.h"
 #include "compiled.h"
 #include "passes/passes.h"
@@ -77,9 +77,9 @@ TEST(streams_are_right_for_groups_of_any_size) {
   Arena a;
   static const char *const groups[] = {"32", "64", "256"};
   arena_init(&a);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_MMA", "1", 1);
   for (int64_t k = 0; k < ARRAY_LEN(groups); k++) {
-    setenv("TENON_GROUPS", groups[k], 1);
+    setenv("TENON_BLOCK_THREADS", groups[k], 1);
     for (int64_t i = 0; i < ARRAY_LEN(products); i++) {
       const char *text = graph_of(&a, i);
       double error = error_of(text);
@@ -87,7 +87,7 @@ TEST(streams_are_right_for_groups_of_any_size) {
         FAIL("groups of %s, error %g:\n%s", groups[k], error, text);
     }
   }
-  unsetenv("TENON_GROUPS");
-  unsetenv("TENON_TILES");
+  unsetenv("TENON_BLOCK_THREADS");
+  unsetenv("TENON_MMA");
   arena_deinit(&a);
 }

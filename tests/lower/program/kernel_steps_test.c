@@ -144,8 +144,8 @@ static void fill(Value *v) {
 TEST(dynamic_shapes_are_right_at_every_size) {
   static const int rows[] = {1, 50, 400, 3400};
   Asked asked = {.fast = fast_flags(), .advised = true};
-  setenv("TENON_GROUPS", "64", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_BLOCK_THREADS", "64", 1);
+  setenv("TENON_MMA", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
     BothWays b;
     char text[1024];
@@ -168,8 +168,8 @@ TEST(dynamic_shapes_are_right_at_every_size) {
     EXPECT(others > 0);
     both_ways_free(&b);
   }
-  unsetenv("TENON_GROUPS");
-  unsetenv("TENON_TILES");
+  unsetenv("TENON_BLOCK_THREADS");
+  unsetenv("TENON_MMA");
 }
 
 // A batch of images has at least one: the kernel for the fewest rows is chosen for those of one image, though the batch may be 0.
