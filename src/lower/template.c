@@ -99,8 +99,10 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
   if (t->code->legal && !t->code->legal(match, &lo->target, fields, &why)) return refuse(lo, why);
   *out = (Lowered){0};
   if (!build(t, lo, match, fields, out))
-    return refuse(lo, str_printf(lo->arena, "template %s has no loops for it with %s", t->name,
-                                 schedule_name(lo->arena, (Schedule){t, fields})));
+    return refuse(
+        lo, str_printf(lo->arena,
+                       "template %s cannot write loops for the operands of this kernel with %s",
+                       t->name, schedule_name(lo->arena, (Schedule){t, fields})));
   return accepted(t, lo, out) ? TENON_OK : refuse(lo, lo->tried.v[lo->tried.n - 1].why);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/verify/verify_precision.h"
 #include "cli/run/overrides.h"
 #include "cli/explain/explain_kernel.h"
+#include "lower/template.h"
 #include "cli/explain/explain_steps.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -216,6 +217,12 @@ static void print_host(const ExplainReport *t) {
         host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]), k->left[i].why);
 }
 
+static const char *template_of(const Compiled *c, const Node *n) {
+  for (int64_t i = 0; i < c->nuses; i++)
+    if (c->use[i].node == n) return c->kernel[c->use[i].kernel].lowered->schedule.t->name;
+  return "-";
+}
+
 // What --schedule and --kernel call it; of a row bucket, without the rows.
 static const char *label_of(const ExplainReport *t, const Node *n) {
   const Compiled *c = &t->made.compiled;
@@ -234,16 +241,16 @@ static void print_text(const ExplainReport *t) {
     if (is_wanted(t, x->node.v[i].node->name)) print_node(t->cli, x, &x->node.v[i]);
   if (opt_given(t->cli, OPT_explain_node)) return;
   int64_t saved = 0;
-  say(t->cli, "\n%-7s %-12s %6s %12s %12s %10s %10s  %s\n", "kernel", "kind", "nodes", "moves",
-      "saves", "FLOPs", "FLOPs/byte", "name");
+  say(t->cli, "\n%-7s %-12s %6s %12s %12s %10s %10s  %-16s %s\n", "kernel", "kind", "nodes",
+      "moves", "saves", "FLOPs", "FLOPs/byte", "template", "name");
   for (int64_t i = 0; i < x->kernel.n; i++) {
     const ExplainKernel *k = &x->kernel.v[i];
     NumText a, b, c;
     int64_t less = k->unfused_bytes - k->bytes;
     saved += less;
-    say(t->cli, "%-7lld %-12s %6lld %12s %12s %10s %10.1f  %s\n", (long long)i, kind_of(k),
+    say(t->cli, "%-7lld %-12s %6lld %12s %12s %10s %10.1f  %-16s %s\n", (long long)i, kind_of(k),
         (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less), text_si(&c, k->flops),
-        explain_intensity(k), label_of(t, k->node));
+        explain_intensity(k), template_of(&t->made.compiled, k->node), label_of(t, k->node));
   }
   print_concurrent(t);
   print_layout(t->cli, &t->made.opt.layout, &t->dims);
