@@ -391,9 +391,9 @@ TEST(plan_damage_is_named) {
       {damage_within_zero, "into a part of no value"},
       {damage_within_far, "into a part of no value"},
       {damage_over_part, "which is still needed"},
-      {damage_offset, "does not lie in the arena"},
-      {damage_alignment, "does not lie in the arena"},
-      {damage_end, "does not lie in the arena"},
+      {damage_offset, "is outside the arena"},
+      {damage_alignment, "is outside the arena"},
+      {damage_end, "is outside the arena"},
   };
   static const char text[] =
       "graph @\"g\"(%x: f32[n, 16], %y: f32[n, 16]) -> (a: f32[2*n, 16], b: f32[n, 16]) {\n"
