@@ -13,13 +13,13 @@ program = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROO
 passed, failures = 0, []
 
 # What is given for an input, by its option or by the positionals' name.
-FILES = {"MODEL": "m.onnx", "MODEL...": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
+FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
          "weights": "w.npz", "constant": "x=x.npy"}
 # The least that makes a command write a short while later, and the output's ending where one is needed.
 MORE = {"bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": []}
-ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz"}, "trace": {"bench": ".json"},
+ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "cache": ".kernels"}, "trace": {"bench": ".json"},
           "report": {"conform": ".json"}, "weights-out": {"compile": ".bin"}}
-BESIDE = {"weights-out": ["--output", "beside.c"]}  # what an output needs besides it
+NEEDED = {"weights-out": ["--output", "beside.c"]}  # what an output needs besides it
 
 
 def tenon(*args, stdout=None, stdin=None):
@@ -47,7 +47,8 @@ def refused(args, say, **how):
 
 def make_files():
     shutil.copy(os.path.join(ROOT, "tests/models/mlp.onnx"), "m.onnx")
-    for args in (["convert", "m.onnx", "-o", "w.npz"], ["run", "m.onnx", "-o", "out.npz"], ["run", "m.onnx", "-o", "x.npy"]):
+    for args in (["convert", "m.onnx", "-o", "w.npz"], ["run", "m.onnx", "-o", "out.npz"], ["run", "m.onnx", "-o", "x.npy"],
+                 ["cache", "export", "-o", "k.kernels"]):
         status, err = tenon(*args)
         assert status == 0, (args, err)
     # An input of the model: one row of four.
@@ -83,7 +84,7 @@ def with_input(command, name):
 
 def test_inputs(command, out, name):
     line, path = with_input(command, name)
-    line += MORE.get(command["name"], []) + BESIDE.get(out, [])
+    line += MORE.get(command["name"], []) + NEEDED.get(out, [])
     target = os.path.join(path, "test_a/model.onnx") if os.path.isdir(path) else path
     for alias in names_of(target):
         if os.path.isdir(path) and "/h-" in alias: continue  # another name of a file in a folder that is read: replacing it changes no input
@@ -105,7 +106,7 @@ def test_streams(command, name):
 
 def test_replacing(command, out):
     """What another program wrote, what Tenon wrote, and with --force."""
-    line = with_input(command, command["arguments"])[0] + MORE.get(command["name"], []) + BESIDE.get(out, [])
+    line = with_input(command, command["arguments"])[0] + MORE.get(command["name"], []) + NEEDED.get(out, [])
     path = f"{command['name']}-{out}{ENDING[out][command['name']]}"
     for text in (b"precious", b"PK\x03\x04 precious", b"\x7fELF precious", b"\x93NUMPY\x01\x00 precious", b"{\"a\": 1}"):
         open(path, "wb").write(text)
@@ -127,6 +128,7 @@ def test_replacing(command, out):
 
 # Files that follow from others: (what is linked to what, arguments, what is said)
 DERIVED = [
+    ("l.kernels", "k.kernels", ["cache", "merge", "k.kernels", "-o", "l.kernels"], "is also an input"),
     ("m.tenon", "m.onnx", ["compile", "m.tenon"], "is also an input"),
     ("w.html", "w.npz", ["graph", "w.onnx", "--weights", "w.html"], "is also an input"),
     ("a.h", "w.npz", ["compile", "m.onnx", "--weights", "a.h", "-o", "a.o"], "is also an input"),

@@ -301,7 +301,8 @@ tenon_status import_node(Import *im, const OnnxNode *on) {
   n.at = (Where){.node = n.name, .op = intern(&im->g->names, on->op_type)};
   if (--im->budget < 0)
     return import_fail(&n, TENON_EUNSUPPORTED,
-                       "the model has too many nodes once its functions are inlined and the types in its loops hold");
+                       "the model has too many nodes once its functions are inlined and the types "
+                       "in its loops hold");
   if (im->depth > MAX_DEPTH)
     return import_fail(&n, TENON_EUNSUPPORTED, "sub-graphs and functions are nested over %d deep",
                        MAX_DEPTH);

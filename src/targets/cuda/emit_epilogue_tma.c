@@ -112,7 +112,8 @@ static void put_map(CEmit *e, const LoopTile *t, const TmaBoxes *b) {
                  .dim = {cuda_number(t->b.rows->value)},
                  .stride = {cuda_number(t->b.rows->value * cs_bytes(type))},
                  .box = {(uint32_t)b->cols, TILE_ROWS}};
-  if (!cs_number(e, t->a.rows, 1, &m->dim[1])) cs_refuse(e, "a tile's result has no number of rows");
+  if (!cs_number(e, t->a.rows, 1, &m->dim[1]))
+    cs_refuse(e, "a tile's result has no number of rows");
   e->buffer_used[b->buffer] = true;
 }
 
