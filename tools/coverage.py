@@ -50,12 +50,12 @@ $PYTHON tests/system/graph_test.py $B/tenon
 TENON_LIBRARY=$B/libtenon.so $PYTHON tests/python/run.py
 tests/system/c_test.py $B/tenon
 tests/system/aot_test.py $B/tenon
-$PYTHON tests/system/confine_test.py $B/tenon
-tests/system/kill_test.py $B/tenon 3
+$PYTHON tests/security/confine_test.py $B/tenon
+tests/security/kill_test.py $B/tenon 3
 tests/system/split_test.py $B/tenon
-tests/system/files_test.py $B/tenon
-$PYTHON tests/system/artifacts_test.py $B/tenon
-$PYTHON tests/system/limits_test.py $B/tenon 11
+tests/security/files_test.py $B/tenon
+$PYTHON tests/security/artifacts_test.py $B/tenon
+$PYTHON tests/security/limits_test.py $B/tenon 11
 TENON=$B/tenon $PYTHON tests/system/schedule_replay.py tests/models/{past.tir,whole_int8.tir,conv.onnx,mlp.onnx,digits_int8.onnx,keywords_int8.onnx,scan.onnx}
 data TENON=$B/tenon $PYTHON tests/system/models_test.py models $DATA/models
 data TENON=$B/tenon $PYTHON tests/system/models_test.py inspect $DATA/nets
