@@ -3,7 +3,8 @@
 //   cc compile_model.c $(pkg-config --cflags --libs tenon) -o compile_model
 //   ./compile_model model.onnx [batch=4 seq=16 ...]
 //
-// Input and output buffers are allocated once, aligned, and bound to the session: no run copies them.
+// Input and output buffers are allocated once, aligned, and bound to the session: no run copies
+// them.
 #include <tenon/tenon.h>
 
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 //
 //   cc custom_op.c $(pkg-config --cflags --libs tenon) -o custom_op && ./custom_op
 //
-// com.example.Ramp takes a vector and multiplies each element with a power of its position:
-// y[i] = x[i] * i^power.  In an ONNX file it would be a node of domain "com.example" and type "Ramp" with an
-// attribute "power"; here the model is written in Tenon's text form, to have all in one file.
+// com.example.Ramp takes a vector and multiplies each element with a power of its position: y[i] =
+// x[i] * i^power.  In an ONNX file it would be a node of domain "com.example" and type "Ramp" with
+// an attribute "power"; here the model is written in Tenon's text form, to have all in one file.
 #include <tenon/tenon.h>
 
 #include <math.h>

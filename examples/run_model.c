@@ -3,8 +3,8 @@
 //   cc run_model.c $(pkg-config --cflags --libs tenon) -o run_model
 //   ./run_model model.onnx [batch=4 seq=16 ...]
 //
-// Inputs are filled by a fixed sequence, so that two runs print the same; a symbolic size is what the command
-// line says, else 1.
+// Inputs are filled by a fixed sequence, so that two runs print the same; a symbolic size is what
+// the command line says, else 1.
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
@@ -29,8 +29,8 @@ static uint32_t next_number(void) {
   return state >> 16;
 }
 
-// Allocates an input of the model's dtype and shape, and fills it: floats in [-1, 1), integers 0 or 1, which are
-// in range for whatever the model does with them.
+// Allocates an input of the model's dtype and shape, and fills it: floats in [-1, 1), integers 0 or
+// 1, which are in range for whatever the model does with them.
 static int fill_input(const tenon_value_info *info, tenon_tensor *t) {
   memset(t, 0, sizeof *t);
   t->dtype = info->dtype;

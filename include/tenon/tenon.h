@@ -1,7 +1,7 @@
 /* tenon.h -- the public interface of Tenon, an AI compiler.
  *
- * Open a model, query its inputs and outputs, and run it in the reference interpreter (tenon_run); or compile it
- * (tenon_compile) into a program, which sessions run any number of times:
+ * Open a model, query its inputs and outputs, and run it in the reference interpreter (tenon_run);
+ * or compile it (tenon_compile) into a program, which sessions run any number of times:
  *
  *   tenon_model *m;
  *   tenon_program *p;
@@ -11,17 +11,20 @@
  *   tenon_session_create(p, NULL, &s, &error);
  *   tenon_session_run(s, inputs, 1, outputs, 1, NULL, &error);
  *
- * Every function that can fail returns a tenon_status and writes a message into the caller's tenon_error (which may be
- * NULL).  Handles are opaque; an accessor's result is borrowed and lives as long as its parent.  Strings are UTF-8.
+ * Every function that can fail returns a tenon_status and writes a message into the caller's
+ * tenon_error (which may be NULL).  Handles are opaque; an accessor's result is borrowed and lives
+ * as long as its parent.  Strings are UTF-8.
  *
- * NULL is no crash.  Where a pointer is not said to be optional, a function that returns a tenon_status gives TENON_EINVAL for it.
- * A count or size of a NULL handle is 0, a pointer from one is NULL, and a function without a result does nothing.  What differs
- * is said below.
+ * NULL is no crash.  Where a pointer is not said to be optional, a function that returns a
+ * tenon_status gives TENON_EINVAL for it. A count or size of a NULL handle is 0, a pointer from one
+ * is NULL, and a function without a result does nothing.  What differs is said below.
  *
- * Threads: functions on different handles may run at the same time.  An open model and a program are read-only, so
- * threads may share them.  A session belongs to one thread at a time: give each thread its own session of the program.
+ * Threads: functions on different handles may run at the same time.  An open model and a program
+ * are read-only, so threads may share them.  A session belongs to one thread at a time: give each
+ * thread its own session of the program.
  *
- * Stack: a thread that calls these functions needs 512 KiB of stack at most, besides what the caller's own operators need.
+ * Stack: a thread that calls these functions needs 512 KiB of stack at most, besides what the
+ * caller's own operators need.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -98,9 +101,10 @@ typedef enum tenon_dtype {
 /* "0.1.0": the version of the library that is running, which may not be that of this header. */
 TENON_API const char *tenon_version(void);
 
-/* What Tenon has to say that is no error, such as a cache that it does not use because others may write to it, with the remedy.
- * Copies the oldest text that was not taken yet to `text`, NUL-terminated and cut at `capacity`; 0: there is none.  Tenon says
- * each text once a process, prints none, and keeps a few that nobody takes.  Any thread may call it. */
+/* What Tenon has to say that is no error, such as a cache that it does not use because others may
+ * write to it, with the remedy. Copies the oldest text that was not taken yet to `text`,
+ * NUL-terminated and cut at `capacity`; 0: there is none.  Tenon says each text once a process,
+ * prints none, and keeps a few that nobody takes.  Any thread may call it. */
 TENON_API int32_t tenon_notice(char *text, size_t capacity);
 
 /* A word for a status, such as "unsupported"; "?" for an unknown number.  Never NULL. */
@@ -122,15 +126,16 @@ typedef struct tenon_string {
   int64_t size; /* bytes */
 } tenon_string;
 
-/* The memory of a tensor.  The numbers are DLPack's, except the host's, which is 0 so that a zeroed tensor is the host's. */
+/* The memory of a tensor.  The numbers are DLPack's, except the host's, which is 0 so that a zeroed
+ * tensor is the host's. */
 typedef enum tenon_memory {
   TENON_MEMORY_HOST = 0,
   TENON_MEMORY_CUDA = 2 /* of NVIDIA's GPU number `device`: `data` is a CUdeviceptr */
 } tenon_memory;
 
-/* A dense row-major tensor: a view of the caller's memory, or of memory that Tenon allocated.  Begin with
- * all fields zero ({0}).  Elements of fewer than 8 bits are packed; a string tensor is an array of
- * tenon_string. */
+/* A dense row-major tensor: a view of the caller's memory, or of memory that Tenon allocated. Begin
+ * with all fields zero ({0}).  Elements of fewer than 8 bits are packed; a string tensor is an
+ * array of tenon_string. */
 typedef struct tenon_tensor {
   void *data;
   tenon_dtype dtype;
@@ -142,24 +147,26 @@ typedef struct tenon_tensor {
   int32_t device;      /* the device's number, as its driver counts */
 } tenon_tensor;
 
-/* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there is
- * no such tensor, the size cannot be counted, or `shape` is NULL and the rank is not 0. */
+/* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there
+ * is no such tensor, the size cannot be counted, or `shape` is NULL and the rank is not 0. */
 TENON_API int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64_t *shape);
 
-/* Frees memory that Tenon allocated and makes every field zero; only the latter for the caller's memory.
- * NULL is fine, and so is a second call. */
+/* Frees memory that Tenon allocated and makes every field zero; only the latter for the caller's
+ * memory. NULL is fine, and so is a second call. */
 TENON_API void tenon_tensor_release(tenon_tensor *tensor);
 
 /* ---- custom operators ---- */
 
-/* One call of an operator: which node, its inputs, attributes and outputs.  It lives during the callback
- * and must not be used by another thread.  The functions below keep the first failure of a call: it fails
- * the opening or the run with that message whatever the callback returns, so that none goes unnoticed.
- * So ask tenon_op_input_count before asking for an input that may not be there. */
+/* One call of an operator: which node, its inputs, attributes and outputs.  It lives during the
+ * callback and must not be used by another thread.  The functions below keep the first failure of a
+ * call: it fails the opening or the run with that message whatever the callback returns, so that
+ * none goes unnoticed. So ask tenon_op_input_count before asking for an input that may not be
+ * there. */
 typedef struct tenon_op_call tenon_op_call;
 
-/* An operator that a model may use.  It must be a function of its inputs and attributes alone: nodes with
- * equal ones are computed once.  Callbacks may run on several threads at once when a model is run so. */
+/* An operator that a model may use.  It must be a function of its inputs and attributes alone:
+ * nodes with equal ones are computed once.  Callbacks may run on several threads at once when a
+ * model is run so. */
 typedef struct tenon_op {
   size_t struct_size; /* sizeof(tenon_op) */
   const char *name;   /* "domain.Op", or "Op" for the standard domain; goes before Tenon's own */
@@ -174,42 +181,45 @@ typedef struct tenon_op {
 /* The node's name in the model; "" when it has none, and of NULL. */
 TENON_API const char *tenon_op_node(const tenon_op_call *call);
 
-/* Inputs and outputs that the node has.  An input may be absent in the middle: see tenon_op_input. */
+/* Inputs and outputs that the node has.  An input may be absent in the middle: see tenon_op_input.
+ */
 TENON_API size_t tenon_op_input_count(const tenon_op_call *call);
 TENON_API size_t tenon_op_output_count(const tenon_op_call *call);
 
-/* Input `i`, as a view.  In `run` all of it is there.  In `shape` the dtype may be TENON_DTYPE_NONE, the rank
- * -1, a size -1 where not known before a run, and `data` is NULL unless the contents are a small constant.
- * An absent input has dtype TENON_DTYPE_NONE, rank -1 and no data, in both.  EINVAL: there is no input `i`
- * (or *out is NULL); EUNSUPPORTED: it is not a tensor. */
+/* Input `i`, as a view.  In `run` all of it is there.  In `shape` the dtype may be
+ * TENON_DTYPE_NONE, the rank -1, a size -1 where not known before a run, and `data` is NULL unless
+ * the contents are a small constant. An absent input has dtype TENON_DTYPE_NONE, rank -1 and no
+ * data, in both.  EINVAL: there is no input `i` (or *out is NULL); EUNSUPPORTED: it is not a
+ * tensor. */
 TENON_API tenon_status tenon_op_input(tenon_op_call *call, size_t i, tenon_tensor *out);
 
-/* In `shape`: output `i` has this dtype and shape; rank -1 and sizes -1 where not known before a run. */
+/* In `shape`: output `i` has this dtype and shape; rank -1 and sizes -1 where not known before a
+ * run. */
 TENON_API tenon_status tenon_op_shape(tenon_op_call *call, size_t i, tenon_dtype dtype,
                                       int32_t rank, const int64_t *shape);
 
 /* In `shape`: output `i` has the type of the given input, symbolic sizes included. */
 TENON_API tenon_status tenon_op_shape_like(tenon_op_call *call, size_t i, size_t input);
 
-/* In `shape`, after tenon_op_shape: size `axis` of output `i` is size `input_axis` of the given input, be
- * it a number or a symbol. */
+/* In `shape`, after tenon_op_shape: size `axis` of output `i` is size `input_axis` of the given
+ * input, be it a number or a symbol. */
 TENON_API tenon_status tenon_op_shape_dim(tenon_op_call *call, size_t i, int32_t axis, size_t input,
                                           int32_t input_axis);
 
-/* In `run`: makes output `i` and gives its zeroed elements; NULL when it cannot be made, which the run
- * then reports.  The memory is Tenon's and holds until the callback returns.  What the elements of a string
- * tensor point to must hold that long too: it is copied then. */
+/* In `run`: makes output `i` and gives its zeroed elements; NULL when it cannot be made, which the
+ * run then reports.  The memory is Tenon's and holds until the callback returns.  What the elements
+ * of a string tensor point to must hold that long too: it is copied then. */
 TENON_API void *tenon_op_output(tenon_op_call *call, size_t i, tenon_dtype dtype, int32_t rank,
                                 const int64_t *shape);
 
-/* An attribute as text: a string as it is, an integer or float in decimal, lists of those with commas.  NULL
- * when the node has none of that name.  `size`, which may be NULL, gets its bytes; a NUL follows them.
- * Tensors and sub-graphs are not passed on. */
+/* An attribute as text: a string as it is, an integer or float in decimal, lists of those with
+ * commas.  NULL when the node has none of that name.  `size`, which may be NULL, gets its bytes; a
+ * NUL follows them. Tensors and sub-graphs are not passed on. */
 TENON_API const char *tenon_op_attr_text(const tenon_op_call *call, const char *name,
                                          int64_t *size);
 
-/* An attribute that is an integer or a list of them: writes up to `capacity` into `out` and returns how
- * many there are; -1 when the node has none of that name or it is something else. */
+/* An attribute that is an integer or a list of them: writes up to `capacity` into `out` and returns
+ * how many there are; -1 when the node has none of that name or it is something else. */
 TENON_API int64_t tenon_op_attr_ints(const tenon_op_call *call, const char *name, int64_t *out,
                                      size_t capacity);
 
@@ -238,27 +248,30 @@ typedef struct tenon_open_options {
   int32_t threads; /* that a run may use; 0 = all that affinity and cgroup allow */
   int64_t
       memory_limit; /* bytes that opening may take, and again each run; 0 = none; below 0: EINVAL */
-  /* Inputs for which the file has a default value are constants, and not among the model's inputs, unless
-   * they are named here. */
+  /* Inputs for which the file has a default value are constants, and not among the model's inputs,
+   * unless they are named here. */
   const char *const *inputs;
   size_t ninputs;
-  /* Types of inputs that the file does not state (TorchScript): "x=f32[batch,3,224,224]".  A number, "rate=16000", makes an
-   * integer input of an ONNX or TorchScript model that constant; it is then no input. */
+  /* Types of inputs that the file does not state (TorchScript): "x=f32[batch,3,224,224]".  A
+   * number, "rate=16000", makes an integer input of an ONNX or TorchScript model that constant; it
+   * is then no input. */
   const char *const *types;
   size_t ntypes;
   /* A file of weights that replaces constants of the model by name; or NULL. */
   const char *weights;
-  /* Weights in the caller's memory, likewise by name; no strings.  Names and shapes are copied, elements are not: they are read
-   * in place while the model is compiled or run, and must not change until it is closed.  Not together with `weights`. */
+  /* Weights in the caller's memory, likewise by name; no strings.  Names and shapes are copied,
+   * elements are not: they are read in place while the model is compiled or run, and must not
+   * change until it is closed.  Not together with `weights`. */
   const tenon_named_tensor *tensors;
   size_t ntensors;
-  /* Of a TensorFlow Lite model: the signature whose sub-graph is opened; its names are those of the inputs and outputs.  NULL: the
-   * first sub-graph, with the names of its tensors. */
+  /* Of a TensorFlow Lite model: the signature whose sub-graph is opened; its names are those of the
+   * inputs and outputs.  NULL: the first sub-graph, with the names of its tensors. */
   const char *signature;
 } tenon_open_options;
 
-/* Opens a model file.  Its content tells the format: ONNX, PyTorch (torch.export, TorchScript), TensorFlow Lite, StableHLO, or Tenon's text form.
- * Weights are not read before the first run.  Unknown operators do not fail the opening: see tenon_model_unsupported. */
+/* Opens a model file.  Its content tells the format: ONNX, PyTorch (torch.export, TorchScript),
+ * TensorFlow Lite, StableHLO, or Tenon's text form. Weights are not read before the first run.
+ * Unknown operators do not fail the opening: see tenon_model_unsupported. */
 TENON_API tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error);
 
 /* The same with options, which may be NULL. */
@@ -266,8 +279,8 @@ TENON_API tenon_status tenon_model_open_with(const char *path, const tenon_open_
                                              tenon_model **out, tenon_error *error);
 
 /* Opens a model in memory, which must stay unchanged until the model is closed.  Weights kept in
- * other files are refused.  The JSON of a program of torch.export is a model, too, without its archive: its weights are those
- * given by `tensors`. */
+ * other files are refused.  The JSON of a program of torch.export is a model, too, without its
+ * archive: its weights are those given by `tensors`. */
 TENON_API tenon_status tenon_model_open_memory(const void *bytes, size_t size,
                                                const tenon_open_options *options, tenon_model **out,
                                                tenon_error *error);
@@ -318,7 +331,8 @@ TENON_API size_t tenon_model_unsupported_count(const tenon_model *model);
 TENON_API tenon_status tenon_model_unsupported(const tenon_model *model, size_t i,
                                                tenon_unsupported *out);
 
-/* 1: the reader of this name ("pytorch", "onnx", ...) has this operator in its table, spelled as `tenon ops --frontend` lists it
+/* 1: the reader of this name ("pytorch", "onnx", ...) has this operator in its table, spelled as
+ * `tenon ops --frontend` lists it
  * ("aten::add.Tensor"); 0: it has not, refuses it, or there is no such reader. */
 TENON_API int32_t tenon_op_known(const char *frontend, const char *op);
 
@@ -331,40 +345,44 @@ typedef struct tenon_run_options {
   int64_t memory_limit;   /* bytes that this run may take; 0 = the model's or the session's */
   int64_t max_iterations; /* of all loops together; 0 = no limit */
   int64_t max_operations; /* of all operators, at least about one per element; 0 = no limit */
-  /* For tenon_session_run: the CUstream of the run's work.  CUDA's default streams are CU_STREAM_LEGACY (1) and
-   * CU_STREAM_PER_THREAD (2).  NULL: a stream of the session. */
+  /* For tenon_session_run: the CUstream of the run's work.  CUDA's default streams are
+   * CU_STREAM_LEGACY (1) and CU_STREAM_PER_THREAD (2).  NULL: a stream of the session. */
   void *stream;
-  /* The positions of the outputs that are wanted; NULL: all of them.  A run then does only what these need.  The array of outputs
-   * has an entry for each output of the model nevertheless; those of the others stay as they are.  Outputs that are states of the
-   * session are computed in any case. */
+  /* The positions of the outputs that are wanted; NULL: all of them.  A run then does only what
+   * these need.  The array of outputs has an entry for each output of the model nevertheless; those
+   * of the others stay as they are.  Outputs that are states of the session are computed in any
+   * case. */
   const size_t *wanted;
   size_t nwanted;
 } tenon_run_options;
 
-/* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of them.
+/* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of
+ * them.
  *
- * An output whose `data` is NULL is allocated; free it with tenon_tensor_release.  Else it is written into
- * the `bytes` bytes there (EINVAL names what it needs when that is too little); what an earlier run allocated
- * may be given again.  dtype, rank and shape are set in either case.  A string tensor's text follows
- * its array, in the same memory.  After a failure no output has been allocated or changed, except the
- * contents of the caller's buffers.
+ * An output whose `data` is NULL is allocated; free it with tenon_tensor_release.  Else it is
+ * written into the `bytes` bytes there (EINVAL names what it needs when that is too little); what
+ * an earlier run allocated may be given again.  dtype, rank and shape are set in either case.  A
+ * string tensor's text follows its array, in the same memory.  After a failure no output has been
+ * allocated or changed, except the contents of the caller's buffers.
  *
- * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED: tenon_run_values takes them.  Several
- * threads may run one model at once, each with its own tensors; the results are the same bits. */
+ * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED:
+ * tenon_run_values takes them.  Several threads may run one model at once, each with its own
+ * tensors; the results are the same bits. */
 TENON_API tenon_status tenon_run(tenon_model *model, const tenon_tensor *inputs, size_t ninputs,
                                  tenon_tensor *outputs, size_t noutputs,
                                  const tenon_run_options *options, tenon_error *error);
 
 /* ---- values: tensors, sequences, optionals and maps ---- */
 
-/* An immutable value with a count of references: those that a function below makes belong to the caller, who releases them.  Any
- * thread may use one. */
+/* An immutable value with a count of references: those that a function below makes belong to the
+ * caller, who releases them.  Any thread may use one. */
 typedef struct tenon_value tenon_value;
 
-/* Makes a tensor, as a copy of the host's memory; a sequence of n values of one kind and dtype; an optional of one value, or of
- * none (NULL); a map, from a rank-1 tensor of integers or strings to a rank-1 tensor or a sequence of as many values.  The items
- * are retained.  `elem` is the dtype of the tensors in an empty one; TENON_DTYPE_NONE leaves it unsaid.  Values are
- * nested at most 16 deep. */
+/* Makes a tensor, as a copy of the host's memory; a sequence of n values of one kind and dtype; an
+ * optional of one value, or of none (NULL); a map, from a rank-1 tensor of integers or strings to a
+ * rank-1 tensor or a sequence of as many values.  The items are retained.  `elem` is the dtype of
+ * the tensors in an empty one; TENON_DTYPE_NONE leaves it unsaid.  Values are nested at most 16
+ * deep. */
 TENON_API tenon_status tenon_value_tensor(const tenon_tensor *tensor, tenon_value **out,
                                           tenon_error *error);
 TENON_API tenon_status tenon_value_sequence(tenon_dtype elem, tenon_value *const *items, size_t n,
@@ -381,7 +399,8 @@ TENON_API void tenon_value_release(tenon_value *value);
 /* What it is: 0 for NULL. */
 TENON_API tenon_kind tenon_value_kind(const tenon_value *value);
 
-/* How many items it has: of a sequence its length, of an optional 0 or 1, of a map 2 (keys and values), of a tensor 0. */
+/* How many items it has: of a sequence its length, of an optional 0 or 1, of a map 2 (keys and
+ * values), of a tensor 0. */
 TENON_API size_t tenon_value_count(const tenon_value *value);
 
 /* Item `i`, borrowed; NULL when there is none. */
@@ -390,8 +409,8 @@ TENON_API tenon_value *tenon_value_item(const tenon_value *value, size_t i);
 /* A view of a tensor, valid as long as the value; EINVAL when it is none. */
 TENON_API tenon_status tenon_value_view(const tenon_value *value, tenon_tensor *out);
 
-/* tenon_run with values.  An input that is an optional may be given what it holds.  Outputs are new values; after a failure
- * `outputs` is as it was. */
+/* tenon_run with values.  An input that is an optional may be given what it holds.  Outputs are new
+ * values; after a failure `outputs` is as it was. */
 TENON_API tenon_status tenon_run_values(tenon_model *model, tenon_value *const *inputs,
                                         size_t ninputs, tenon_value **outputs, size_t noutputs,
                                         const tenon_run_options *options, tenon_error *error);
@@ -402,7 +421,8 @@ TENON_API tenon_status tenon_run_values(tenon_model *model, tenon_value *const *
 typedef struct tenon_target_info {
   const char *name; /* "cpu" */
   const char *doc;  /* what it is, in a line */
-  /* 1: on this machine.  `cpu` needs the program tenon-codegen, in the library's folder or on the path. */
+  /* 1: on this machine.  `cpu` needs the program tenon-codegen, in the library's folder or on the
+   * path. */
   int32_t available;
 } tenon_target_info;
 
@@ -412,7 +432,8 @@ TENON_API tenon_status tenon_target(size_t i, tenon_target_info *out);
 
 /* ---- compiling ---- */
 
-/* A compiled model: read-only, independent of the model that it was made from, counted by references. */
+/* A compiled model: read-only, independent of the model that it was made from, counted by
+ * references. */
 typedef struct tenon_program tenon_program;
 
 /* How much a result may differ from the model's operations, done one by one. */
@@ -429,14 +450,16 @@ typedef enum tenon_math {
 typedef enum tenon_precision {
   /* The model's types. */
   TENON_PRECISION_DEFAULT = 0,
-  /* f32 contractions with constant weights in bf16; sums, norms and functions in f32.  Faster; the error is some hundredths of
-   * the largest value (`tenon verify --precision` measures it). */
+  /* f32 contractions with constant weights in bf16; sums, norms and functions in f32.  Faster; the
+   * error is some hundredths of the largest value (`tenon verify --precision` measures it). */
   TENON_PRECISION_BF16,
-  /* f32 contractions in tf32 (10 mantissa bits) on targets with tensor cores, with sums in f32; elsewhere the default. */
+  /* f32 contractions in tf32 (10 mantissa bits) on targets with tensor cores, with sums in f32;
+     elsewhere the default. */
   TENON_PRECISION_TF32
 } tenon_precision;
 
-/* A symbolic dimension that is compiled as a number: the program refuses other sizes when it runs. */
+/* A symbolic dimension that is compiled as a number: the program refuses other sizes when it runs.
+ */
 typedef struct tenon_dim {
   const char *name; /* as in tenon_value_info.symbol */
   int64_t size;
@@ -449,8 +472,8 @@ typedef struct tenon_progress {
   int64_t done, total; /* pieces of this stage that are done, and all of them */
 } tenon_progress;
 
-/* A compile option by name: "fold_limit", or "fold-limit" as on the command line.  Options that are newer than a program's
- * header are set this way. */
+/* A compile option by name: "fold_limit", or "fold-limit" as on the command line.  Options that are
+ * newer than a program's header are set this way. */
 typedef struct tenon_option_info {
   const char *name;
   const char *kind; /* "flag" (1 or 0), "int", "bytes" (64M), "choice", "text", "list" (repeated) */
@@ -474,42 +497,49 @@ typedef struct tenon_options {
   /* Symbolic dimensions to make static: the code is a little faster, and refuses other sizes. */
   const tenon_dim *dims;
   size_t ndims;
-  /* Called before each piece of the work, one call at a time, perhaps on another thread than the caller's.
-   * Anything but 0 ends the compilation, which then gives TENON_ECANCELLED.  May be NULL. */
+  /* Called before each piece of the work, one call at a time, perhaps on another thread than the
+   * caller's. Anything but 0 ends the compilation, which then gives TENON_ECANCELLED.  May be NULL.
+   */
   int (*progress)(const tenon_progress *progress, void *user);
   void *user;       /* given to it */
   int32_t no_cache; /* 1: do not use the kernel cache */
   tenon_precision precision;
-  /* 1: the results of one batch item are bit-identical for every batch size.  Slower, mainly at batch 1. */
+  /* 1: the results of one batch item are bit-identical for every batch size.  Slower, mainly at
+   * batch 1. */
   int32_t batch_invariant;
-  /* Which device of the target, as `tenon targets` lists them ("1" is the second GPU); NULL: the target's choice. */
+  /* Which device of the target, as `tenon targets` lists them ("1" is the second GPU); NULL: the
+   * target's choice. */
   const char *device;
-  /* 1: the caller will only close the model after this; compiling may then consume it instead of reading it again. */
+  /* 1: the caller will only close the model after this; compiling may then consume it instead of
+   * reading it again. */
   int32_t last_use;
   /* Options by name, which override the fields above; a list has one entry for each value. */
   const tenon_named_option *named;
   size_t nnamed;
-  /* Gets the text that options such as "dump_after" and "time_passes" print, with `user`; NULL: it is dropped. */
+  /* Gets the text that options such as "dump_after" and "time_passes" print, with `user`; NULL: it
+   * is dropped. */
   void (*print)(const char *text, size_t size, void *user);
 } tenon_options;
 
-/* Compiles a model, which does not change (except with `last_use`) and may be closed afterwards.  `options` may be NULL.
- * Every model that tenon_run runs can be compiled: steps without code run by the reference evaluation within the program.
- * So do custom operators, whose callbacks (and `user`) must stay valid as long as the program.
- * Large tables (embeddings) in the model's file or its external data are mapped, not copied: do not change such a file while
- * the program is in use.  It may be replaced by another file of its name, or removed.
+/* Compiles a model, which does not change (except with `last_use`) and may be closed afterwards.
+ * `options` may be NULL. Every model that tenon_run runs can be compiled: steps without code run by
+ * the reference evaluation within the program. So do custom operators, whose callbacks (and `user`)
+ * must stay valid as long as the program. Large tables (embeddings) in the model's file or its
+ * external data are mapped, not copied: do not change such a file while the program is in use.  It
+ * may be replaced by another file of its name, or removed.
  *
- * EINVAL: a wrong option, or a name in `dims` that is no symbolic dimension; EUNSUPPORTED: the target is not available
- * here, or the model has an unknown operator; ECANCELLED: by `progress`. */
+ * EINVAL: a wrong option, or a name in `dims` that is no symbolic dimension; EUNSUPPORTED: the
+ * target is not available here, or the model has an unknown operator; ECANCELLED: by `progress`. */
 TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
                                      tenon_program **out, tenon_error *error);
 
-/* One more reference, and one less: the last one frees the program.  Sessions hold one of their own.  Both may be
- * called by any thread.  NULL is fine for the latter. */
+/* One more reference, and one less: the last one frees the program.  Sessions hold one of their
+ * own.  Both may be called by any thread.  NULL is fine for the latter. */
 TENON_API tenon_program *tenon_program_retain(tenon_program *program);
 TENON_API void tenon_program_release(tenon_program *program);
 
-/* What the program takes and gives: as tenon_model_input_count and the others.  Strings are borrowed from the program. */
+/* What the program takes and gives: as tenon_model_input_count and the others.  Strings are
+ * borrowed from the program. */
 TENON_API size_t tenon_program_input_count(const tenon_program *program);
 TENON_API size_t tenon_program_output_count(const tenon_program *program);
 TENON_API tenon_status tenon_program_input(const tenon_program *program, size_t i,
@@ -526,24 +556,26 @@ typedef struct tenon_program_info {
   int64_t code_bytes, constant_bytes;
 } tenon_program_info;
 TENON_API void tenon_program_describe(const tenon_program *program, tenon_program_info *out);
-/* The options with which it was compiled, of those that can change results or speed, where they are not at their default:
- * "precision=bf16".  A file keeps them.  NULL past the last; borrowed from the program. */
+/* The options with which it was compiled, of those that can change results or speed, where they are
+ * not at their default: "precision=bf16".  A file keeps them.  NULL past the last; borrowed from
+ * the program. */
 TENON_API size_t tenon_program_option_count(const tenon_program *program);
 TENON_API const char *tenon_program_option(const tenon_program *program, size_t i);
-/* What a caller should know of its compilation, such as a kernel that could not be made as it was chosen and is slower than it might
- * be, with the node, the reason and what to do.  A file does not keep them.  NULL past the last; borrowed from the program.
- * With the named option `strict` such a compilation fails instead. */
+/* What a caller should know of its compilation, such as a kernel that could not be made as it was
+ * chosen and is slower than it might be, with the node, the reason and what to do.  A file does not
+ * keep them.  NULL past the last; borrowed from the program. With the named option `strict` such a
+ * compilation fails instead. */
 TENON_API size_t tenon_program_warning_count(const tenon_program *program);
 TENON_API const char *tenon_program_warning(const tenon_program *program, size_t i);
 
 /* ---- programs in files ---- */
 
-/* Writes the program to a file, which is replaced at once or left as it was.  EUNSUPPORTED for a program that has no form
- * of its own outside this process (target `ref`). */
+/* Writes the program to a file, which is replaced at once or left as it was.  EUNSUPPORTED for a
+ * program that has no form of its own outside this process (target `ref`). */
 TENON_API tenon_status tenon_program_save(const tenon_program *program, const char *path,
                                           tenon_error *error);
-/* Several programs of one model in one file, each compiled for another target: constants that they have in common are
- * written once.  tenon_program_load takes one of them. */
+/* Several programs of one model in one file, each compiled for another target: constants that they
+ * have in common are written once.  tenon_program_load takes one of them. */
 TENON_API tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n,
                                            const char *path, tenon_error *error);
 
@@ -554,28 +586,33 @@ typedef struct tenon_load_options {
   size_t nops;
   /* For a file with variants: "cpu", "opencl", ...; NULL or "auto": the fastest that runs here. */
   const char *target;
-  /* 1: load only a file whose name ends in .tenon, and no bytes; else EINVAL.  For programs whose users name the file: a compiled
-   * model is a program, and a file with another name may be one that was slipped in. */
+  /* 1: load only a file whose name ends in .tenon, and no bytes; else EINVAL.  For programs whose
+   * users name the file: a compiled model is a program, and a file with another name may be one
+   * that was slipped in. */
   int32_t by_name;
 } tenon_load_options;
 
-/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  Of several variants it takes the fastest
- * that this machine can run; tenon_program_describe says which.  EFORMAT: it is none, or damaged; EUNSUPPORTED: of another version, for
- * another kind of machine, for a missing device, or a custom operator is not given. */
+/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  Of
+ * several variants it takes the fastest that this machine can run; tenon_program_describe says
+ * which.  EFORMAT: it is none, or damaged; EUNSUPPORTED: of another version, for another kind of
+ * machine, for a missing device, or a custom operator is not given. */
 TENON_API tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
                                           tenon_program **out, tenon_error *error);
 
-/* The same for bytes in memory, aligned to TENON_ALIGNMENT, which must not change as long as the program lives. */
+/* The same for bytes in memory, aligned to TENON_ALIGNMENT, which must not change as long as the
+ * program lives. */
 TENON_API tenon_status tenon_program_load_memory(const void *bytes, size_t size,
                                                  const tenon_load_options *options,
                                                  tenon_program **out, tenon_error *error);
 
 /* ---- sessions ---- */
 
-/* What running a program needs besides the program: threads, memory between operators, bound buffers. */
+/* What running a program needs besides the program: threads, memory between operators, bound
+ * buffers. */
 typedef struct tenon_session tenon_session;
 
-/* A value that the session keeps: what a run gives as the output, the next run takes as the input. */
+/* A value that the session keeps: what a run gives as the output, the next run takes as the input.
+ */
 typedef struct tenon_state_pair {
   const char *input, *output; /* their names */
 } tenon_state_pair;
@@ -584,13 +621,15 @@ typedef struct tenon_session_options {
   size_t struct_size; /* sizeof(tenon_session_options) */
   int32_t threads;    /* 0 = all that affinity and cgroup allow; results do not depend on it */
   int32_t profile;    /* 1: measure every step: see tenon_session_step */
-  /* Bytes that a run may take, unless its own options say; 0 = the machine's memory; below 0: EINVAL. */
+  /* Bytes that a run may take, unless its own options say; 0 = the machine's memory; below 0:
+   * EINVAL. */
   int64_t memory_limit;
   const tenon_state_pair *states;
   size_t nstates;
 } tenon_session_options;
 
-/* Makes a session, which holds a reference of the program; `options` may be NULL.  Its threads sleep between runs. */
+/* Makes a session, which holds a reference of the program; `options` may be NULL.  Its threads
+ * sleep between runs. */
 TENON_API tenon_status tenon_session_create(tenon_program *program,
                                             const tenon_session_options *options,
                                             tenon_session **out, tenon_error *error);
@@ -602,40 +641,45 @@ TENON_API void tenon_session_release(tenon_session *session);
 TENON_API tenon_program *tenon_session_program(const tenon_session *session);
 TENON_API int32_t tenon_session_threads(const tenon_session *session);
 
-/* Bytes of device memory that it has now: the constants of its program, which all its sessions share, and intermediate values.
- * Code and the caller's tensors are not counted.  0 where the program runs on the host alone. */
+/* Bytes of device memory that it has now: the constants of its program, which all its sessions
+ * share, and intermediate values. Code and the caller's tensors are not counted.  0 where the
+ * program runs on the host alone. */
 TENON_API int64_t tenon_session_device_bytes(const tenon_session *session);
 
-/* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
+/* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds. Besides:
  *
- * Buffers that are aligned to their element size are not copied.  An input is read in place.  An output is computed in place
- * when its size is known before the run and a kernel (not the reference evaluation) makes it.  Others are copied once.
+ * Buffers that are aligned to their element size are not copied.  An input is read in place.  An
+ * output is computed in place when its size is known before the run and a kernel (not the reference
+ * evaluation) makes it.  Others are copied once.
  *
  * A session's runs must not overlap.  After a failure it can be used again.
  *
- * Tensors on a GPU.  Where the program runs on one (target `cuda`), each input and output may be in its memory
- * (tenon_tensor.memory).  An input that the program needs there is read in place, and an output is made in place.  A buffer that is
- * not aligned to 16 bytes, or an output that the program makes elsewhere, is copied once.  An output must have `data`.
- * EINVAL: another GPU's memory, or a program that does not run on one.
+ * Tensors on a GPU.  Where the program runs on one (target `cuda`), each input and output may be in
+ * its memory (tenon_tensor.memory).  An input that the program needs there is read in place, and an
+ * output is made in place.  A buffer that is not aligned to 16 bytes, or an output that the program
+ * makes elsewhere, is copied once.  An output must have `data`. EINVAL: another GPU's memory, or a
+ * program that does not run on one.
  *
- * Without a stream, inputs must be ready when the run begins, and outputs are ready when it returns.  With a stream, all work goes
- * into it, after what the caller has put there before; later work in the stream sees the outputs.  The stream must not be one
- * that is being captured.  A run with a stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must
- * not change until it is done.  What it finds wrong after that (an index out of range, a GPU that fails) is the error of a later
- * run of the session, or of tenon_session_wait; so wait before you rely on results.  Runs of one session are done one after
- * another, whatever their streams. */
+ * Without a stream, inputs must be ready when the run begins, and outputs are ready when it
+ * returns.  With a stream, all work goes into it, after what the caller has put there before; later
+ * work in the stream sees the outputs.  The stream must not be one that is being captured.  A run
+ * with a stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must
+ * not change until it is done.  What it finds wrong after that (an index out of range, a GPU that
+ * fails) is the error of a later run of the session, or of tenon_session_wait; so wait before you
+ * rely on results.  Runs of one session are done one after another, whatever their streams. */
 TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
                                          size_t ninputs, tenon_tensor *outputs, size_t noutputs,
                                          const tenon_run_options *options, tenon_error *error);
 
-/* tenon_session_run with values, as tenon_run_values.  EUNSUPPORTED: a session with states, or a stream. */
+/* tenon_session_run with values, as tenon_run_values.  EUNSUPPORTED: a session with states, or a
+ * stream. */
 TENON_API tenon_status tenon_session_run_values(tenon_session *session, tenon_value *const *inputs,
                                                 size_t ninputs, tenon_value **outputs,
                                                 size_t noutputs, const tenon_run_options *options,
                                                 tenon_error *error);
 
-/* Waits for runs that returned before they were done.  Returns an error of such a run that no later run has reported; the
- * session can be used again. */
+/* Waits for runs that returned before they were done.  Returns an error of such a run that no later
+ * run has reported; the session can be used again. */
 TENON_API tenon_status tenon_session_wait(tenon_session *session, tenon_error *error);
 
 /* ---- bound buffers: said once, used by every tenon_session_run_bound ---- */
@@ -644,7 +688,8 @@ TENON_API tenon_status tenon_session_wait(tenon_session *session, tenon_error *e
 TENON_API tenon_status tenon_session_bind_input(tenon_session *session, size_t i,
                                                 const tenon_tensor *tensor, tenon_error *error);
 
-/* Binds output `i` to the `bytes` bytes of this tensor.  NULL or no data: to memory of the session. */
+/* Binds output `i` to the `bytes` bytes of this tensor.  NULL or no data: to memory of the session.
+ */
 TENON_API tenon_status tenon_session_bind_output(tenon_session *session, size_t i,
                                                  const tenon_tensor *tensor, tenon_error *error);
 
@@ -653,26 +698,27 @@ TENON_API tenon_status tenon_session_run_bound(tenon_session *session,
                                                const tenon_run_options *options,
                                                tenon_error *error);
 
-/* Output `i` of the last tenon_session_run_bound that succeeded, with the dtype and shape that it got: a view, which holds
- * until the next run or binding.  EINVAL when there is none. */
+/* Output `i` of the last tenon_session_run_bound that succeeded, with the dtype and shape that it
+ * got: a view, which holds until the next run or binding.  EINVAL when there is none. */
 TENON_API tenon_status tenon_session_output(const tenon_session *session, size_t i,
                                             tenon_tensor *out, tenon_error *error);
 
 /* ---- state: values that a session keeps from one run to the next ---- */
 
-/* tenon_session_options.states pairs an input with an output of the same dtype and shape, such as the hidden value of a
- * recurrent layer or the KV cache of a decoder.  A state's input given as {0} (without dtype) takes what the last run left; a
- * tensor with a dtype replaces it.  Its output is a view of the session's memory, valid until the next run, unless it is given a
- * buffer.  A state begins as zeros; where the input's shape is dynamic it begins without a value and must be set.  A run that
- * fails leaves every state as it was. */
+/* tenon_session_options.states pairs an input with an output of the same dtype and shape, such as
+ * the hidden value of a recurrent layer or the KV cache of a decoder.  A state's input given as {0}
+ * (without dtype) takes what the last run left; a tensor with a dtype replaces it.  Its output is a
+ * view of the session's memory, valid until the next run, unless it is given a buffer.  A state
+ * begins as zeros; where the input's shape is dynamic it begins without a value and must be set.  A
+ * run that fails leaves every state as it was. */
 
 /* How many there are, and the name and type of the `i`-th's input; EINVAL when there is none. */
 TENON_API size_t tenon_session_state_count(const tenon_session *session);
 TENON_API tenon_status tenon_session_state(const tenon_session *session, size_t i,
                                            tenon_value_info *out);
 
-/* Reads it into *out, as an output of a run; sets it to a copy of a tensor; makes all of them what they were at first.
- * EINVAL when the session keeps no state `i`; a reset of none is fine. */
+/* Reads it into *out, as an output of a run; sets it to a copy of a tensor; makes all of them what
+ * they were at first. EINVAL when the session keeps no state `i`; a reset of none is fine. */
 TENON_API tenon_status tenon_session_state_get(tenon_session *session, size_t i, tenon_tensor *out,
                                                tenon_error *error);
 TENON_API tenon_status tenon_session_state_set(tenon_session *session, size_t i,
@@ -693,14 +739,14 @@ typedef struct tenon_step {
   const char *node; /* of the model, where it comes from; "" when it has no name */
   tenon_step_kind kind;
   int64_t calls, ns; /* since the session was made, or since the profile was reset */
-  int32_t
-      more; /* number of following steps that run concurrently with this one; ns has each one's share of the time */
+  int32_t more; /* number of following steps that run concurrently with this one; ns has each one's
+                   share of the time */
   double flops,
       bytes; /* of one call, at the sizes that the program was planned for; 0: not known */
 } tenon_step;
 
-/* Steps of the main function, in order: how many, and the `i`-th.  Without a profile calls and ns are 0.  Strings are
- * borrowed from the program.  EINVAL when there is none. */
+/* Steps of the main function, in order: how many, and the `i`-th.  Without a profile calls and ns
+ * are 0.  Strings are borrowed from the program.  EINVAL when there is none. */
 TENON_API size_t tenon_session_step_count(const tenon_session *session);
 TENON_API tenon_status tenon_session_step(const tenon_session *session, size_t i, tenon_step *out);
 TENON_API void tenon_session_profile_reset(tenon_session *session);

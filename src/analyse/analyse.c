@@ -1,8 +1,8 @@
 // analyse.c -- the walk of the static analysis, and what no result needs.
 //
-// A body's nodes are visited in order of their ids, so that operands come first; on the way back, from users to
-// operands, it is marked from which integers a shape follows.  The bodies of control flow are walked where
-// their node stands, with what is known of the values they capture.
+// A body's nodes are visited in order of their ids, so that operands come first; on the way back,
+// from users to operands, it is marked from which integers a shape follows.  The bodies of control
+// flow are walked where their node stands, with what is known of the values they capture.
 //
 // Needs:      inferred types.
 // Guarantees: the same findings in the same order for the same graph; never an error of its own.

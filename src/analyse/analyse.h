@@ -1,14 +1,16 @@
 // analyse.h -- what can be said of a graph without running it: findings, value ranges, memory.
 //
-// Findings.  A row of diagnostics.def, a node, and a sentence with the numbers in it.  An error is certain: every run
-// that comes there fails or is wrong.  What is only possible is a warning, what is merely good to know a note.  In a
-// body that may not be run (a branch, a loop) errors are warnings.
+// Findings.  A row of diagnostics.def, a node, and a sentence with the numbers in it.  An error is
+// certain: every run that comes there fails or is wrong.  What is only possible is a warning, what
+// is merely good to know a note.  In a body that may not be run (a branch, a loop) errors are
+// warnings.
 //
-// Ranges.  For every real tensor an interval in which all of its elements lie that are numbers: NaN is never counted.
-// Sizes of at least 1 are taken for granted, and weights are not read unless asked for.
+// Ranges.  For every real tensor an interval in which all of its elements lie that are numbers: NaN
+// is never counted.  Sizes of at least 1 are taken for granted, and weights are not read unless
+// asked for.
 //
-// Memory.  The most that lives at one time in the plan's order (plan.h), in bytes and as an expression in the model's
-// symbols.
+// Memory.  The most that lives at one time in the plan's order (plan.h), in bytes and as an
+// expression in the model's symbols.
 //
 // Time: linear in nodes and operands, apart from sorting a body's nodes.
 #ifndef TENON_ANALYSE_ANALYSE_H
@@ -48,11 +50,11 @@ typedef struct Range {
 
 enum { MEMORY_FORMULAS = 8 };
 typedef struct MemoryUse {
-  bool known;           // false: there is no plan, or a size is not known
-  int64_t bytes;        // largest sum alive at one step, at the given sizes
-  int64_t arena_bytes;  // what packing made of it
-  int64_t
-      import_bytes;  // the same sum in the order of the model's file, at the plan's own reference sizes
+  bool known;            // false: there is no plan, or a size is not known
+  int64_t bytes;         // largest sum alive at one step, at the given sizes
+  int64_t arena_bytes;   // what packing made of it
+  int64_t import_bytes;  // the same sum in the order of the model's file, at the plan's own
+                         // reference sizes
   int64_t reference_bytes;
   const Node *at;  // the node that runs at that step; NULL: the results alone
   Dim formula;     // of the values alive there
@@ -64,9 +66,9 @@ typedef struct MemoryUse {
 } MemoryUse;
 
 typedef struct AnalyseOptions {
-  bool weights;  // read every constant, however large
-  bool
-      all_nodes;  // nodes and constants that no result needs are findings: every node of the graph stands in the model
+  bool weights;    // read every constant, however large
+  bool all_nodes;  // nodes and constants that no result needs are findings: every node of the graph
+                   // stands in the model
 } AnalyseOptions;
 typedef struct Analysis {
   Graph *g;

@@ -1,4 +1,5 @@
-// explain.c -- follows nodes by name from the graph as it was to the kernels that it became (explain.h).
+// explain.c -- follows nodes by name from the graph as it was to the kernels that it became
+// (explain.h).
 //
 // Needs:      the firings that the pass manager notes with OptOptions.record.
 // Guarantees: every node of the main body is listed; one that is still there has a place.

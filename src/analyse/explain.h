@@ -1,8 +1,8 @@
 // explain.h -- where each node of a graph went while it was optimised, and what its kernels move.
 //
-// A node is known by its name, which passes keep.  One that is gone was replaced by a rule (which then fired at
-// its name), was taken in by a rule that fired at a node that used it, or is not needed: its value was computed
-// while compiling, or nothing reads it.
+// A node is known by its name, which passes keep.  One that is gone was replaced by a rule (which
+// then fired at its name), was taken in by a rule that fired at a node that used it, or is not
+// needed: its value was computed while compiling, or nothing reads it.
 #ifndef TENON_ANALYSE_EXPLAIN_H
 #define TENON_ANALYSE_EXPLAIN_H
 
@@ -47,7 +47,8 @@ typedef struct Explain {
 
 // Lists the nodes of a graph that is not optimised yet.
 void explain_before(Explain *x, Graph *g, Arena *a);
-// After optimising with OptOptions.record: finds where they went, and what the kernels cost at these sizes.
+// After optimising with OptOptions.record: finds where they went, and what the kernels cost at
+// these sizes.
 void explain_after(Explain *x, OptReport *report, const DimBinding *sizes);
 // Whether a node is gone because a rule took it away, rather than for being constant or not needed.
 static inline bool explain_removed(const ExplainNode *n) {

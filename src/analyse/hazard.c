@@ -1,7 +1,7 @@
 // hazard.c -- what can go wrong at a node, beyond arithmetic that leaves its type (range.c).
 //
-// One function for each HazardRule that an op's record names.  Indices and divisors whose contents are known are looked at one by one;
-// of others the range decides.
+// One function for each HazardRule that an op's record names.  Indices and divisors whose contents
+// are known are looked at one by one; of others the range decides.
 #include "eval/index.h"
 #include "ir/internal.h"
 #include "analyse/analyse.h"

@@ -1,7 +1,7 @@
 // interval.c -- intervals of numbers, and those of constant contents.
 //
-// Contents are read where the graph has followed them anyway (node_known), or, when the user asked for it, from the
-// weights' file in blocks.
+// Contents are read where the graph has followed them anyway (node_known), or, when the user asked
+// for it, from the weights' file in blocks.
 #include "ir/internal.h"
 #include "analyse/analyse.h"
 

@@ -1,11 +1,12 @@
 // memory.c -- peak memory, as a number and as a formula.
 //
-// The plan (plan.h) says from which step to which each buffer lives.  At given sizes the peak is the largest sum over
-// the steps.  As a formula it is the largest of the steps' sums, of which most are never larger than another
-// one, whatever the sizes: those are left out when the difference can be shown not to be negative.
+// The plan (plan.h) says from which step to which each buffer lives.  At given sizes the peak is
+// the largest sum over the steps.  As a formula it is the largest of the steps' sums, of which most
+// are never larger than another one, whatever the sizes: those are left out when the difference can
+// be shown not to be negative.
 //
-// Guarantees: `formula` at the given sizes is `bytes`; the largest of `any`, where there are some, is the peak at all sizes
-//             of at least 1.
+// Guarantees: `formula` at the given sizes is `bytes`; the largest of `any`, where there are some,
+//             is the peak at all sizes of at least 1.
 #include "analyse/analyse.h"
 #include "plan/plan.h"
 
@@ -75,8 +76,8 @@ static bool at_least_one(const IntTerm *t) {
   return true;
 }
 
-// No more than c times the atom, and simpler: floor(e/k) lies in [(e - k + 1)/k, e/k]; a minimum is at most either of its
-// sides, a maximum at least.  NULL when nothing simpler is known.
+// No more than c times the atom, and simpler: floor(e/k) lies in [(e - k + 1)/k, e/k]; a minimum is
+// at most either of its sides, a maximum at least.  NULL when nothing simpler is known.
 static Dim bound_below(IntPool *p, Dim atom, int64_t c) {
   if (atom->kind == IE_DIV && ie_is_const(atom->b)) {
     int64_t k = atom->b->value;
@@ -98,8 +99,8 @@ static Dim simpler(IntPool *p, Dim d) {
   return sum;
 }
 
-// Whether d >= 0 for all sizes of at least 1: each negative term must be outweighed by positive ones that are multiples
-// of it.
+// Whether d >= 0 for all sizes of at least 1: each negative term must be outweighed by positive
+// ones that are multiples of it.
 static bool not_negative(Dim d) {
   int64_t left[FORMULA_TERMS * 2];
   if (ie_is_poison(d) || d->nterms > ARRAY_LEN(left)) return false;

@@ -1,11 +1,13 @@
 // range.c -- intervals: what is known of a node's values from its operands'.
 //
-// One function a kind of op, found through a table; an op that is not in it gets the range of its type.  Integers
-// are followed exactly in int64; a result that leaves int64 is beyond any type and marked so.  Floats are
-// followed in double and rounded to the type at the end, which keeps the order and so the bounds.
+// One function a kind of op, found through a table; an op that is not in it gets the range of its
+// type.  Integers are followed exactly in int64; a result that leaves int64 is beyond any type and
+// marked so.  Floats are followed in double and rounded to the type at the end, which keeps the
+// order and so the bounds.
 //
 // Needs:      types, known contents.
-// Guarantees: elements that are numbers lie within (tests/analyse/analyse_test.c runs every op's samples against it).
+// Guarantees: elements that are numbers lie within (tests/analyse/analyse_test.c runs every op's
+//             samples against it).
 #include "eval/activation.h"
 #include "eval/control.h"
 #include "eval/fuse.h"
@@ -124,8 +126,8 @@ static Range settle_float(Ranger *r, const Node *n, Range x) {
 
 typedef void RangeFn(Ranger *r, const Node *n, Range *out);
 
-// Constants element by element, where their shapes are equal or one is a single element: how many results wrap.
-// -1 where not known.
+// Constants element by element, where their shapes are equal or one is a single element: how many
+// results wrap.  -1 where not known.
 static int64_t count_wraps(Ranger *r, const Node *n) {
   const Value *a = node_known(r->g, n->src[0]), *b = node_known(r->g, n->src[1]);
   Range top = range_top(type_of(n)->dtype);
@@ -625,7 +627,8 @@ static void of_lp_norm(Ranger *r, const Node *n, Range *out) {
   if (out[0].kind == RANGE_FLOAT) out[0] = range_float(-1, 1);
 }
 
-// States of the usual cells lie in [-1, 1]: a gate times a tanh, or a mean of a tanh and the state before.
+// States of the usual cells lie in [-1, 1]: a gate times a tanh, or a mean of a tanh and the state
+// before.
 static void of_recurrent(Ranger *r, const Node *n, Range *out) {
   const Strs *acts = n->op == OP_lstm  ? &((const lstm_attrs *)n->attrs)->activations
                      : n->op == OP_gru ? &((const gru_attrs *)n->attrs)->activations

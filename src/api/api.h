@@ -67,8 +67,8 @@ MUST_USE tenon_status api_missing(const char *what, tenon_error *error);
 // Fills the caller's error, which may be NULL, and returns `status`.
 tenon_status api_error(tenon_error *error, const Diag *d, tenon_status status);
 
-// The first `size` bytes of an options struct of the caller's version: what it lacks stays as it is here.
-// False when the size is none that any version had.
+// The first `size` bytes of an options struct of the caller's version: what it lacks stays as it is
+// here.  False when the size is none that any version had.
 bool api_take_options(void *to, size_t size, const void *from, size_t least);
 
 // struct_size of the options is wrong.
@@ -86,8 +86,8 @@ typedef struct RunCall {
   Diag *d;
   void *stream;                    // of a session: the caller's
   TensorHome *in_home, *out_home;  // of a session: the memory of tensors; NULL: all are the host's
-  tenon_tensor *
-      spare;  // by output: memory for one that the caller leaves to us, taken if it is enough; or NULL
+  tenon_tensor *spare;  // by output: memory for one that the caller leaves to us, taken if it is
+                        // enough; or NULL
 } RunCall;
 // The numbers of tensors, and that all are tensors.
 MUST_USE tenon_status api_check_counts(const RunCall *c);
@@ -96,7 +96,8 @@ MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
 MUST_USE tenon_status api_find_homes(RunCall *c);
 // A tensor must be the host's.
 MUST_USE tenon_status api_need_host(const tenon_tensor *t, Where at, Diag *d);
-// Checks every buffer, allocates what the caller left to us, and copies what does not lie there yet.
+// Checks every buffer, allocates what the caller left to us, and copies what does not lie there
+// yet.
 MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
 // Where output `i` can be computed: the caller's buffer, or spare memory; false: nowhere yet.
 bool api_room(const RunCall *c, size_t i, ResultRoom *out);

@@ -1,7 +1,8 @@
 // compile.c -- the public interface: from a model to a program.
 //
-// The model is read once more, since optimising changes a graph and others may be using this one, unless the caller says that nobody
-// will.  The copy goes when the program is made, which keeps nothing of it.
+// The model is read once more, since optimising changes a graph and others may be using this one,
+// unless the caller says that nobody will.  The copy goes when the program is made, which keeps
+// nothing of it.
 #include "api/api.h"
 
 #include "compile/compile.h"

@@ -1,4 +1,5 @@
-// compiled.c -- a compiled model where a model's graph is wanted: its inputs and the names of its outputs.
+// compiled.c -- a compiled model where a model's graph is wanted: its inputs and the names of its
+// outputs.
 #include "api/model.h"
 
 // Postfix code back to an expression; NULL where it is none.

@@ -1,6 +1,7 @@
 // model.c -- opening and running models (model.h).
 //
-// Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
+// Every entry sets a trap, so that a failed allocation anywhere below ends here with everything
+// freed.
 #include "api/model.h"
 
 #include "frontends/common/other.h"

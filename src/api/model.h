@@ -1,7 +1,9 @@
-// model.h -- an open model, whatever its format: what the public interface and the command line share.
+// model.h -- an open model, whatever its format: what the public interface and the command line
+// share.
 //
-// model_open maps the file, recognises the format by its content, and imports it; it never reads weights.
-// A Model is read-only once open but for the interpreter, which is made on first use under a lock.
+// model_open maps the file, recognises the format by its content, and imports it; it never reads
+// weights.  A Model is read-only once open but for the interpreter, which is made on first use
+// under a lock.
 #ifndef TENON_API_MODEL_H
 #define TENON_API_MODEL_H
 
@@ -18,8 +20,8 @@ struct Model {
   bool owns_file;
   const Frontend *frontend;  // NULL: compiled
   const char *path;          // NULL: in memory
-  Graph *
-      graph;  // of a compiled model: the program's inputs, and as many results; nothing between them
+  Graph *graph;  // of a compiled model: the program's inputs, and as many results; nothing between
+                 // them
   Program *program;       // compiled; else NULL
   Imported import;        // what the reader found: unsupported operators, warnings, weights
   const OnnxModel *onnx;  // of ONNX alone
@@ -58,7 +60,8 @@ MUST_USE tenon_status model_open(const char *path, const ModelOptions *o, Diag *
 MUST_USE tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
                                         const ModelOptions *o, Diag *d,
                                         Model **out);  // bytes are borrowed
-// Reads the same bytes again: a graph of its own, for whoever changes it.  `m` must outlive the copy.
+// Reads the same bytes again: a graph of its own, for whoever changes it.  `m` must outlive the
+// copy.
 MUST_USE tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **out);
 void model_free(Model *m);  // NULL is fine
 
@@ -81,7 +84,8 @@ static inline const char *model_output_name(const Model *m, int64_t i) {
 // What a program takes, as a graph's parameters (compiled.c).
 MUST_USE tenon_status graph_of_program(const Program *p, Diag *d, Graph **out);
 
-// Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
+// Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's
+// order.
 MUST_USE tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs);
 
 #endif

@@ -1,9 +1,10 @@
 // op.c -- the public interface: operators of the user's own.
 //
-// A registration becomes a CustomOp, which the importer and the interpreter know; its two functions build a
-// tenon_op_call and hand it to the user's callbacks.  While a callback runs there is a foreign frame on the
-// stack, so nothing that it calls may jump past it: every function here that can allocate sets a trap
-// of its own and keeps the failure in the call, which the caller of the callback looks at.
+// A registration becomes a CustomOp, which the importer and the interpreter know; its two functions
+// build a tenon_op_call and hand it to the user's callbacks.  While a callback runs there is a
+// foreign frame on the stack, so nothing that it calls may jump past it: every function here that
+// can allocate sets a trap of its own and keeps the failure in the call, which the caller of the
+// callback looks at.
 #include "api/api.h"
 #include "ir/internal.h"
 #include "ir/textnum.h"

@@ -1,7 +1,7 @@
 // open.c -- the public interface: opening models and asking what is in them.
 //
-// Everything that an accessor gives is worked out when the model is opened, so that accessors neither
-// allocate nor fail and may be called by any number of threads.
+// Everything that an accessor gives is worked out when the model is opened, so that accessors
+// neither allocate nor fail and may be called by any number of threads.
 #include "api/api.h"
 
 #include "base/notice.h"

@@ -1,7 +1,7 @@
 // program.c -- the public interface: compiled models.
 //
-// What a program takes and gives is told by the program itself, so that one read from a file says the same as one
-// that was just made.
+// What a program takes and gives is told by the program itself, so that one read from a file says
+// the same as one that was just made.
 #include "api/api.h"
 
 tenon_program *tenon_program_retain(tenon_program *p) {

@@ -1,7 +1,7 @@
 // session.c -- the public interface: running programs.
 //
-// Results whose size is known beforehand are computed in the caller's buffers, or in those of the last bound run
-// (ResultRoom); what a run allocates is copied out, as tenon_run does.
+// Results whose size is known beforehand are computed in the caller's buffers, or in those of the
+// last bound run (ResultRoom); what a run allocates is copied out, as tenon_run does.
 #include "api/api.h"
 
 // ---- making and freeing ----
@@ -100,7 +100,8 @@ static tenon_status run_session(tenon_session *s, RunCall *c) {
   return api_give_outputs(c, out);
 }
 
-// With states the call gets tensors of its own, of which those of the caller are filled in at the end.
+// With states the call gets tensors of its own, of which those of the caller are filled in at the
+// end.
 static tenon_status run_with_states(tenon_session *s, const tenon_run_options *o, RunCall *c) {
   tenon_tensor *outputs = c->out;
   TRY(api_take_wanted(o, c->want_out, c->run));

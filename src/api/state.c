@@ -1,8 +1,8 @@
 // state.c -- the public interface: values that a session keeps from one run to the next.
 //
-// A state joins an input with an output.  It has two buffers: a run reads `now` and writes `next`, and they change places when
-// it has succeeded, so that a run that fails leaves every state as it was and none is copied.  Where there is no room of the
-// output's size the run allocates it.
+// A state joins an input with an output.  It has two buffers: a run reads `now` and writes `next`,
+// and they change places when it has succeeded, so that a run that fails leaves every state as it
+// was and none is copied.  Where there is no room of the output's size the run allocates it.
 #include "api/api.h"
 
 static bool fixed_shape(const tenon_value_info *v) {
@@ -21,7 +21,8 @@ static bool find_value(const tenon_value_info *v, size_t n, const char *name, si
   return false;
 }
 
-// A state that its input's shape determines begins as zeros; any other has no value until it is set.
+// A state that its input's shape determines begins as zeros; any other has no value until it is
+// set.
 static tenon_status make_zero(State *st, const tenon_value_info *v, Diag *d) {
   tenon_tensor_release(&st->now);
   st->has_value = fixed_shape(v);

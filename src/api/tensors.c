@@ -1,8 +1,9 @@
 // tensors.c -- the public interface: tensors on their way into a run and out of it.
 //
-// Inputs are borrowed in place, and copied only if their address is not a multiple of the element's size.
-// Outputs that a run did not compute in the caller's buffer are copied out once it is over and every buffer has been
-// found large enough, so that a failure leaves the caller's tensors as they were.
+// Inputs are borrowed in place, and copied only if their address is not a multiple of the element's
+// size.  Outputs that a run did not compute in the caller's buffer are copied out once it is over
+// and every buffer has been found large enough, so that a failure leaves the caller's tensors as
+// they were.
 #include "api/api.h"
 
 _Static_assert(sizeof(tenon_string) == sizeof(Str) &&

@@ -1,8 +1,10 @@
-// values.c -- the public interface: values that may be sequences, optionals and maps, and runs that take and give them.
+// values.c -- the public interface: values that may be sequences, optionals and maps, and runs that
+// take and give them.
 //
-// What: a tenon_value is immutable and counted; a tensor among them owns a copy of its elements.  Runs borrow the tensors of inputs and
-// copy outputs once they are over.  Guarantees: a value is at most DEEPEST levels deep, so walking it needs little stack; a
-// failure leaves the caller's array as it was.
+// What: a tenon_value is immutable and counted; a tensor among them owns a copy of its elements.
+// Runs borrow the tensors of inputs and copy outputs once they are over.  Guarantees: a value is at
+// most DEEPEST levels deep, so walking it needs little stack; a failure leaves the caller's array
+// as it was.
 #include "api/api.h"
 
 enum { DEEPEST = 16 };

@@ -1,7 +1,8 @@
 // arena.c -- bump allocation in chunks, and the vectors that live in it.
 //
-// Chunks double from 4 KiB to 1 MiB as the arena grows; a larger request gets a chunk of its own size.
-// The allocator hands out zeroed memory, so only what arena_reset gives back has to be cleared again.
+// Chunks double from 4 KiB to 1 MiB as the arena grows; a larger request gets a chunk of its own
+// size.  The allocator hands out zeroed memory, so only what arena_reset gives back has to be
+// cleared again.
 //
 // Needs:      a Trap set by the caller (an arena never returns NULL).
 // Guarantees: 16-byte alignment, zeroed memory, total <= limit where a limit is set.

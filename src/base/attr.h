@@ -9,9 +9,9 @@
 //   ATTR_TABLE(pool, POOL_ATTRS);       in an ops/ file:     reflection table `pool_attr_desc`
 //
 // A(T, kind, name, default, doc) is a plain attribute; lists and opt_i64 leave the default empty.
-// C(T, name, choices, default, doc) is a choice among words: an int index, spelt as the word in text.
-// A required attribute has the kind's default and is checked by the op's infer.
-// Field names are those of ONNX where ONNX has the attribute, so that importing needs no table.
+// C(T, name, choices, default, doc) is a choice among words: an int index, spelt as the word in
+// text.  A required attribute has the kind's default and is checked by the op's infer.  Field names
+// are those of ONNX where ONNX has the attribute, so that importing needs no table.
 #ifndef TENON_BASE_ATTR_H
 #define TENON_BASE_ATTR_H
 

@@ -1,14 +1,14 @@
-// base.h -- what every file of Tenon stands on: status, diagnostics, checked sizes, arenas, vectors,
-// strings, maps, interning, and the one non-local exit.
+// base.h -- what every file of Tenon stands on: status, diagnostics, checked sizes, arenas,
+// vectors, strings, maps, interning, and the one non-local exit.
 //
-// Memory.  Compiler objects live in arenas and are freed together.  An arena never returns NULL: when the
-// allocator table refuses, or an arena's byte limit is passed, it raises the innermost Trap of the
-// thread, which is set at an API entry (or in the worker loop of the thread pool).  So code between an
-// entry and the failing allocation needs no clean-up of its own, provided that it owns nothing outside
-// an arena, a Run's list of values or another object that the entry releases.
+// Memory.  Compiler objects live in arenas and are freed together.  An arena never returns NULL:
+// when the allocator table refuses, or an arena's byte limit is passed, it raises the innermost
+// Trap of the thread, which is set at an API entry (or in the worker loop of the thread pool).  So
+// code between an entry and the failing allocation needs no clean-up of its own, provided that it
+// owns nothing outside an arena, a Run's list of values or another object that the entry releases.
 //
-// Errors.  The user or the world is wrong: return a status, message in the Diag (`fail`).  We are wrong:
-// CHECK.  A graph under construction: the graph's own sticky error (ir.h).
+// Errors.  The user or the world is wrong: return a status, message in the Diag (`fail`).  We are
+// wrong: CHECK.  A graph under construction: the graph's own sticky error (ir.h).
 #ifndef TENON_BASE_BASE_H
 #define TENON_BASE_BASE_H
 
@@ -29,7 +29,8 @@
 #define MIN(a, b)         ((a) < (b) ? (a) : (b))
 #define MAX(a, b)         ((a) > (b) ? (a) : (b))
 
-// ---- checked sizes: true when the result fits, as the compiler's builtins the other way round ----
+// ---- checked sizes: true when the result fits, as the compiler's builtins the other way round
+// ----
 static inline bool ck_add(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_add_overflow(a, b, out);
 }
@@ -54,8 +55,9 @@ static inline int64_t gcd_i64(int64_t a, int64_t b) {
                           b < 0 ? 0 - (uint64_t)b : (uint64_t)b);
 }
 
-// What a file that Tenon writes says of itself, near its start or at its end, where its format has no field for it.  A linked
-// program says the second: an object of ours inside it does not make it ours.
+// What a file that Tenon writes says of itself, near its start or at its end, where its format has
+// no field for it.  A linked program says the second: an object of ours inside it does not make it
+// ours.
 #define FILE_MARK "made by Tenon"
 // Ends a message about bytes that a file should have and has not.
 #define CUT_OFF ": was the download cut off?"
@@ -81,8 +83,8 @@ bool str_ends(Str s, const char *suffix);
 bool str_to_i64(Str s, int64_t *out);  // whole string, decimal, range checked
 bool str_is_utf8(Str s);               // well-formed, shortest forms, no surrogates
 int64_t str_distance(Str a, Str b);    // edit distance
-// The word that was meant: one that differs by a few letters, else one of which a part begins alike; NULL: none.  NULL words are
-// passed over.
+// The word that was meant: one that differs by a few letters, else one of which a part begins
+// alike; NULL: none.  NULL words are passed over.
 const char *str_nearest(Str word, const char *const *words, int64_t n);
 typedef struct HintText {
   char s[96];
@@ -91,9 +93,9 @@ typedef struct HintText {
 HintText did_you_mean(Str word, const char *const *words, int64_t n);
 bool str_glob(const char *pattern, const char *text);  // * and ? only
 
-// ---- diagnostics ----
-// Where a message points.  Any field may be empty; those that are set are printed in front of the text:
-// `model.onnx: node 'conv1' (Conv): ...`, `graph.tir:3:7: ...`, `model.onnx: byte 1234: ...`.
+// ---- diagnostics ---- Where a message points.  Any field may be empty; those that are set are
+// printed in front of the text: `model.onnx: node 'conv1' (Conv): ...`, `graph.tir:3:7: ...`,
+// `model.onnx: byte 1234: ...`.
 typedef struct Where {
   const char *file, *node, *op;
   int64_t offset;  // byte position in `file`, when has_offset
@@ -101,7 +103,8 @@ typedef struct Where {
   int line, column;  // from 1; 0 = none
 } Where;
 
-// The caller's place for messages.  Fixed size, so that reporting never allocates; a longer text is cut.
+// The caller's place for messages.  Fixed size, so that reporting never allocates; a longer text is
+// cut.
 typedef struct Diag {
   tenon_status status;  // the first failure's
   Where base;  // fills fields that a message's own Where leaves empty (the model's file name)
@@ -114,7 +117,8 @@ void diag_init(Diag *d);
 tenon_status fail(Diag *d, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
 tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) PRINTF(4, 0);
 void diag_note(Diag *d, const char *fmt, ...) PRINTF(2, 3);  // a further indented line
-// Text for people that holds names out of a file: what is not printable UTF-8 becomes '?', in place.
+// Text for people that holds names out of a file: what is not printable UTF-8 becomes '?', in
+// place.
 void text_clean(char *p, int64_t n);
 const char *status_name(tenon_status s);  // "invalid", "unsupported", ...
 
@@ -145,7 +149,8 @@ void trap_leave(Trap *t);
 NORETURN void trap_raise(tenon_status code, const char *fmt, ...) PRINTF(2, 3);
 NORETURN void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     PRINTF(4, 5);
-// An invariant of ours.  Aborts in test builds (TENON_ABORT_ON_CHECK), else TENON_EINTERNAL at the entry.
+// An invariant of ours.  Aborts in test builds (TENON_ABORT_ON_CHECK), else TENON_EINTERNAL at the
+// entry.
 #define CHECK(cond, ...)                                                                           \
   do {                                                                                             \
     if (__builtin_expect(!(cond), 0)) check_failed(__FILE__, __LINE__, #cond, __VA_ARGS__);        \
@@ -165,8 +170,8 @@ typedef struct ArenaMark {
   char *at;
 } ArenaMark;
 void arena_init(Arena *a);
-// For an arena on the stack of a function that may be left by a raised error: that frees it, too.  The innermost one
-// must be freed first.
+// For an arena on the stack of a function that may be left by a raised error: that frees it, too.
+// The innermost one must be freed first.
 void arena_init_scoped(Arena *a);
 void arena_leave_scope(Arena *a);  // part of arena_deinit
 void arena_deinit(Arena *a);

@@ -1,11 +1,12 @@
 // cache.c -- the files of the cache (cache.h).
 //
-// A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced, since there are many and each would
-// wait for the disk: after a loss of power it may be short or empty, which reading notices.
+// A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced,
+// since there are many and each would wait for the disk: after a loss of power it may be short or
+// empty, which reading notices.
 //
-// Whoever can write to the cache can run code as its user.  So a folder or a file that belongs to another user, or that others may
-// write to, is not used; the rights are those of the open folder and the open file, so that nothing can be put in their place
-// after the check.
+// Whoever can write to the cache can run code as its user.  So a folder or a file that belongs to
+// another user, or that others may write to, is not used; the rights are those of the open folder
+// and the open file, so that nothing can be put in their place after the check.
 #include "base/cache_impl.h"
 
 #include "base/crc.h"

@@ -1,8 +1,9 @@
 // cache.h -- code of kernels on disk, found by what it was made from.
 //
-// One file for each kernel, named by a hash of its key; the file has the whole key, so that two keys of one hash are told
-// apart.  A file appears at once, complete (written under another name, then renamed), and what is damaged counts as
-// absent; so any number of processes may use a folder, and any may be killed.
+// One file for each kernel, named by a hash of its key; the file has the whole key, so that two
+// keys of one hash are told apart.  A file appears at once, complete (written under another name,
+// then renamed), and what is damaged counts as absent; so any number of processes may use a folder,
+// and any may be killed.
 #ifndef TENON_BASE_CACHE_H
 #define TENON_BASE_CACHE_H
 
@@ -11,27 +12,28 @@
 #define CACHE_LIMIT                                                                                \
   ((int64_t)512 << 20)  // bytes of a folder, unless TENON_CACHE_MAX says otherwise
 
-// TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these is set.
+// TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these
+// is set.
 bool cache_folder(char *out, int64_t cap);
 int64_t cache_limit(void);
 
-// TENON_CACHE_PATH: a list of folders, separated by `:`, that are only read, as those of an image or a wheel are.  What our own
-// folder does not have is looked for in them, in order.  Each belongs to our user or to root, and nobody else may write to it.
+// TENON_CACHE_PATH: a list of folders, separated by `:`, that are only read, as those of an image
+// or a wheel are.  What our own folder does not have is looked for in them, in order.  Each belongs
+// to our user or to root, and nobody else may write to it.
 
-// A key begins with what made the code and the machine that it is for, a line each, so that an archive of entries can be judged
-// without knowing how they are made.
+// A key begins with what made the code and the machine that it is for, a line each, so that an
+// archive of entries can be judged without knowing how they are made.
 typedef struct CacheMaker {
   Str maker,
       machine;  // "tenon-codegen 0123...", "x86_64-pc-linux-gnu znver4 +avx2,..."; no line breaks
 } CacheMaker;
 void cache_put_maker(StrBuf *key, const CacheMaker *m);
 
-// A folder, or a file of it, counts as absent unless it belongs to our user and nobody else may write to it.  A notice says so
-// once (notice.h).
+// A folder, or a file of it, counts as absent unless it belongs to our user and nobody else may
+// write to it.  A notice says so once (notice.h).
 bool cache_usable(const char *folder);  // it is there, and ours alone
-int cache_make(
-    const char *
-        folder);  // with the folders above it; one that is there stays as it is: 0 or an errno value
+int cache_make(const char *folder);  // with the folders above it; one that is there stays as it is:
+                                     // 0 or an errno value
 // Any file of the folder: mapped; replaced, in a folder that is made where there is none.
 bool cache_open(const char *folder, const char *name, File *out);
 bool cache_write(const char *folder, const char *name, const Str *part, int nparts);
@@ -56,12 +58,14 @@ MUST_USE tenon_status cache_list(const char *folder, bool check, Arena *a, Diag 
 typedef struct CachePruned {
   int64_t n, bytes;
 } CachePruned;
-// Removes what was used longest ago until at most `limit` bytes are left, and what killed processes left behind.
+// Removes what was used longest ago until at most `limit` bytes are left, and what killed processes
+// left behind.
 MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
                                   CachePruned *out);
 // ---- archives: entries of a cache in one file ----
 //
-// An archive is code: whoever imports one runs what is in it.  It is checked as a whole before the first entry is stored.
+// An archive is code: whoever imports one runs what is in it.  It is checked as a whole before the
+// first entry is stored.
 typedef struct CacheMoved {
   int64_t n, bytes;       // entries that were written
   int64_t there;          // that the folder or archive had already
@@ -72,13 +76,15 @@ bool cache_is_archive(Str bytes);
 // All whole entries of the folder, in the order of their names: equal caches give equal bytes.
 MUST_USE tenon_status cache_export(const char *folder, const char *path, Arena *a, Diag *d,
                                    CacheMoved *out);
-// Entries of kernels for CPUs are left out unless they were made by `here`; those for devices are taken.
+// Entries of kernels for CPUs are left out unless they were made by `here`; those for devices are
+// taken.
 MUST_USE tenon_status cache_import(const char *path, const char *folder, const CacheMaker *here,
                                    Arena *a, Diag *d, CacheMoved *out);
 MUST_USE tenon_status cache_merge(const char *const *from, int64_t n, const char *path, Arena *a,
                                   Diag *d, CacheMoved *out);
 
-// Whoever stores calls it: prunes to cache_limit(), at most every ten seconds, since it looks at each file.
+// Whoever stores calls it: prunes to cache_limit(), at most every ten seconds, since it looks at
+// each file.
 void cache_tidy(const char *folder);
 
 #endif

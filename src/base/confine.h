@@ -1,8 +1,10 @@
-// confine.h -- layers that take rights away from the calling process: for programs, before they read what they do not trust.
+// confine.h -- layers that take rights away from the calling process: for programs, before they
+// read what they do not trust.
 //
-// Each layer is asked of the kernel by itself and reports whether it holds, so that a kernel, a container or an emulator that
-// lacks one costs that one alone.  Nothing here can be undone, and children inherit it.  The library never calls it for its
-// caller's process: tenon and tenon-codegen call it for their own.
+// Each layer is asked of the kernel by itself and reports whether it holds, so that a kernel, a
+// container or an emulator that lacks one costs that one alone.  Nothing here can be undone, and
+// children inherit it.  The library never calls it for its caller's process: tenon and
+// tenon-codegen call it for their own.
 #ifndef TENON_BASE_CONFINE_H
 #define TENON_BASE_CONFINE_H
 
@@ -20,7 +22,8 @@ typedef struct Layers {
 } Layers;
 
 void PRINTF(3, 4) set_layer(Layer *l, bool active, const char *fmt, ...);
-// Why layers would break the tool that watches this process: its own calls would be judged as ours.  NULL: nothing watches.
+// Why layers would break the tool that watches this process: its own calls would be judged as
+// ours.  NULL: nothing watches.
 const char *confine_watched(void);
 
 // Neither this process nor a child gains rights by executing a program (setuid, file capabilities).
@@ -32,9 +35,9 @@ typedef struct ResourceLimits {
   int64_t memory;     // bytes of address space
   int64_t processes;  // of this user, threads included; root is not bound by it
   int64_t files;      // highest number of a file descriptor, plus 1
-  int64_t
-      file_size;  // a regular file that is standard output or error now may grow by 1 MiB nevertheless
-  int64_t core;  // bytes of a core dump
+  int64_t file_size;  // a regular file that is standard output or error now may grow by 1 MiB
+                      // nevertheless
+  int64_t core;       // bytes of a core dump
 } ResourceLimits;
 int64_t mapped_bytes(void);  // of address space, now
 void confine_resources(const ResourceLimits *l, Layer *out);
@@ -75,8 +78,8 @@ typedef struct CallRule {
   uint32_t mask, value;
   bool differ;  // only where they are not
 } CallRule;
-// The first rule that fits decides, else `otherwise`.  Calls of another architecture's interface are violations.  Holds for all
-// threads.
+// The first rule that fits decides, else `otherwise`.  Calls of another architecture's interface
+// are violations.  Holds for all threads.
 void confine_calls(const CallRule *rule, int64_t n, CallAction otherwise, Layer *out);
 
 #endif

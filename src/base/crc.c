@@ -1,6 +1,7 @@
 // crc.c -- CRC32C: by the CPU's instruction where it has one, else by table.
 //
-// The instruction takes 8 bytes in one cycle but answers after three, so three blocks go through it at a time.
+// The instruction takes 8 bytes in one cycle but answers after three, so three blocks go through it
+// at a time.
 #include "base/crc.h"
 
 #if defined(__x86_64__)

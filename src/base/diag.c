@@ -1,8 +1,8 @@
 // diag.c -- messages in the caller's fixed buffer.
 //
-// Lines are separated by a newline, with none at the end.  Names out of a model are data: whatever is not
-// printable UTF-8 becomes '?', so that a message cannot drive a terminal.  What does not fit is cut,
-// at a character's boundary.
+// Lines are separated by a newline, with none at the end.  Names out of a model are data: whatever
+// is not printable UTF-8 becomes '?', so that a message cannot drive a terminal.  What does not fit
+// is cut, at a character's boundary.
 //
 // Guarantees: text is NUL-terminated UTF-8; status is that of the first failure; nothing allocates.
 #include "base/base.h"
@@ -62,7 +62,8 @@ void text_clean(char *p, int64_t n) {
   }
 }
 
-// Makes the text from `from` on printable.  Where the buffer's end cut a character, the rest of it goes.
+// Makes the text from `from` on printable.  Where the buffer's end cut a character, the rest of it
+// goes.
 static void clean(Diag *d, int64_t from) {
   int64_t last = d->len - 1;
   while (last > from && last > d->len - 4 && ((uint8_t)d->text[last] & 0xC0) == 0x80) last--;

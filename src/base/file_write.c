@@ -1,15 +1,18 @@
 // file_write.c -- the one writer of files.
 //
-// A file is written under a random name beside its target, synced and renamed; then its folder is synced.  The writer holds a
-// lock on that temporary file from its creation until it has its name.  So a temporary file that can be locked belongs to nobody:
-// its writer was killed.  The next writer in the folder removes it.  Locks hold across threads, processes and containers, where
-// process ids do not.
+// A file is written under a random name beside its target, synced and renamed; then its folder is
+// synced.  The writer holds a lock on that temporary file from its creation until it has its name.
+// So a temporary file that can be locked belongs to nobody: its writer was killed.  The next writer
+// in the folder removes it.  Locks hold across threads, processes and containers, where process ids
+// do not.
 //
-//   * A failure before the rename leaves the old file; after it, the new one.  No reader sees a part.
+//   * A failure before the rename leaves the old file; after it, the new one.  No reader sees a
+//     part.
 //   * A link stays: the file that it leads to is replaced, or made, in that file's folder.
-//   * Owner, group and mode of an old file are kept where the system lets us.  A new file gets what the umask leaves.
-//     Access control lists and further hard links are not kept.
-//   * What is not a regular file (a device, a pipe), and what is open already (/dev/stdout, /dev/fd/3), is written in place.
+//   * Owner, group and mode of an old file are kept where the system lets us.  A new file gets what
+//     the umask leaves.  Access control lists and further hard links are not kept.
+//   * What is not a regular file (a device, a pipe), and what is open already (/dev/stdout,
+//     /dev/fd/3), is written in place.
 #include "base/platform.h"
 
 #include <errno.h>
@@ -104,8 +107,9 @@ static int find_target(const char *path, Target *t) {
     int64_t n = link[0] == '/' ? 0 : folder_length(from);
     if (!join(from, n, link, t->path)) return ENAMETOOLONG;
   }
-  // The path as it was given is asked: the system may refuse to follow a link of another user's.  A file without a name was replaced
-  // by another writer while it was looked at, and is not there the next time; one that is open elsewhere, and was removed, still is.
+  // The path as it was given is asked: the system may refuse to follow a link of another user's.  A
+  // file without a name was replaced by another writer while it was looked at, and is not there the
+  // next time; one that is open elsewhere, and was removed, still is.
   for (int i = 0; i < TRIES; i++) {
     AGAIN(err, platform->info(path, &t->old));
     if (err || !t->old.regular || t->old.links) break;
@@ -129,8 +133,8 @@ static void discard(Temp *t) {
   platform->close(t->fd);
 }
 
-// Between its creation and its lock a file looks like one that a killed writer left, and another writer may remove it.
-// Then this one takes another name.
+// Between its creation and its lock a file looks like one that a killed writer left, and another
+// writer may remove it.  Then this one takes another name.
 static int create_temp(const char *folder, int mode, Temp *t) {
   for (int i = 0; i < TRIES; i++) {
     FileInfo info;
@@ -194,7 +198,8 @@ FileSwept file_sweep(const char *folder) {
 
 // ---- writing ----
 
-// The new file gets the old one's owner, group and mode.  Where the group cannot be kept, the new group may do what others may.
+// The new file gets the old one's owner, group and mode.  Where the group cannot be kept, the new
+// group may do what others may.
 static int keep_rights(int fd, const FileInfo *old) {
   FileInfo now;
   int err, mode = old->mode & 0777;
@@ -267,7 +272,8 @@ tenon_status file_write_as(const char *path, const Str *part, int nparts, int ho
     return err ? cannot_write(d, path, t.fd, err) : TENON_OK;
   }
   if (!(how & WRITE_CACHED)) sweep(t.folder);
-  // Where locks do not reach other machines that share the folder, one of them may take our file for a dead one.
+  // Where locks do not reach other machines that share the folder, one of them may take our file
+  // for a dead one.
   for (int i = 0; i < LOST_TRIES && lost; i++) err = replace(&t, part, nparts, how, &lost);
   if (err) return cannot_write(d, path, -1, err);
   if (how & WRITE_CACHED) return TENON_OK;

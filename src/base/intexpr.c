@@ -1,8 +1,9 @@
 // intexpr.c -- the pool of integer expressions, and polynomial arithmetic on them.
 //
-// Every expression carries itself as a list of terms (a constant is one term without atoms, an atom one
-// term of itself), so sums and products are merges of sorted lists.  A result is built as a Poly on the
-// stack, then looked up in the pool; only an expression that is new takes memory of the arena.
+// Every expression carries itself as a list of terms (a constant is one term without atoms, an atom
+// one term of itself), so sums and products are merges of sorted lists.  A result is built as a
+// Poly on the stack, then looked up in the pool; only an expression that is new takes memory of the
+// arena.
 //
 // Terms are sorted by degree, then lexicographically by their sorted atoms.  This is a graded
 // lexicographic order: multiplying by a monomial keeps it, so a row of a product comes out sorted.
@@ -204,9 +205,8 @@ Dim intern_pair(IntPool *p, IntExprKind kind, Dim a, Dim b) {
   return intern_key(p, &key);
 }
 
-// ---- symbols ----
-// Fresh symbols and the model's have names of their own: a fresh one's key has a '?' in front, and so
-// has that of a model's name that starts with '?' (a fresh name never does).
+// ---- symbols ---- Fresh symbols and the model's have names of their own: a fresh one's key has a
+// '?' in front, and so has that of a model's name that starts with '?' (a fresh name never does).
 static Dim find_or_make_sym(IntPool *p, Str name, bool fresh, int64_t lo, int64_t hi) {
   if (name.n > IE_MAX_NAME || p->nsyms == INT32_MAX) return p->poison;
   bool marked = fresh || (name.n > 0 && name.p[0] == '?');

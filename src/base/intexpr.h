@@ -1,14 +1,15 @@
 // intexpr.h -- integer expressions over symbols: dimensions now, loop indices later.
 //
-// An expression is interned in its pool in canonical form: a sum of constant x product-of-atoms terms,
-// where an atom is a symbol or an opaque floor division, remainder, minimum, maximum or broadcast.
-// Invariants: same pointer means equal (within one pool); the terms of a sum are sorted by degree, then
-// by their atoms in ie_order, and no coefficient is 0; constants fold.  Arithmetic that leaves int64, or
-// an expression past the limits of intexpr_impl.h, gives the pool's poison, which every operation passes
-// on; ask `ie_is_poison` once, at the end.
+// An expression is interned in its pool in canonical form: a sum of constant x product-of-atoms
+// terms, where an atom is a symbol or an opaque floor division, remainder, minimum, maximum or
+// broadcast.  Invariants: same pointer means equal (within one pool); the terms of a sum are sorted
+// by degree, then by their atoms in ie_order, and no coefficient is 0; constants fold.  Arithmetic
+// that leaves int64, or an expression past the limits of intexpr_impl.h, gives the pool's poison,
+// which every operation passes on; ask `ie_is_poison` once, at the end.
 //
-// A divisor counts as not 0: floor(n*m/n) is m.  Where a size that divides may be 0, the code that asks
-// for the division checks it at run time.  Likewise bcast(a, b) takes for granted that its sizes agree.
+// A divisor counts as not 0: floor(n*m/n) is m.  Where a size that divides may be 0, the code that
+// asks for the division checks it at run time.  Likewise bcast(a, b) takes for granted that its
+// sizes agree.
 #ifndef TENON_BASE_INTEXPR_H
 #define TENON_BASE_INTEXPR_H
 
@@ -99,24 +100,26 @@ typedef enum { NO, YES, UNKNOWN } Answer;
 Answer ie_eq(IntPool *p, Dim a, Dim b);
 Answer ie_lt(IntPool *p, Dim a, Dim b);
 bool ie_has_fresh(Dim a);  // mentions a data-dependent symbol
-// A total order that depends on what the expressions say and not on when they were made, so that text
-// printed from two pools is the same.  0 only for equal expressions.
+// A total order that depends on what the expressions say and not on when they were made, so that
+// text printed from two pools is the same.  0 only for equal expressions.
 int ie_order(Dim a, Dim b);
 
-// The expression with every symbol replaced by what `leaf` gives for it, in the pool `to`, which may be another.
+// The expression with every symbol replaced by what `leaf` gives for it, in the pool `to`, which
+// may be another.
 typedef Dim IntLeaf(void *ctx, Dim sym);
 Dim ie_map(IntPool *to, Dim a, IntLeaf *leaf, void *ctx);
 
-// `bind[slot]` holds each symbol's value, `bound[slot]` whether it is known.  False when a symbol is
-// unbound, a divisor is 0, or the result leaves int64.
+// `bind[slot]` holds each symbol's value, `bound[slot]` whether it is known.  False when a symbol
+// is unbound, a divisor is 0, or the result leaves int64.
 bool ie_eval(Dim a, const int64_t *bind, const bool *bound, int32_t nbind, int64_t *out);
 
-// Text: `2*seq + 1`, `floor(h/2)`, `mod(a, b)`, `min(a, b)`, `max(a, b)`, `bcast(a, b)`; a name that is not an
-// identifier is quoted with single quotes; a fresh symbol is `?name_3`.  Printing and parsing round-trip
-// to the same pointer.
+// Text: `2*seq + 1`, `floor(h/2)`, `mod(a, b)`, `min(a, b)`, `max(a, b)`, `bcast(a, b)`; a name
+// that is not an identifier is quoted with single quotes; a fresh symbol is `?name_3`.  Printing
+// and parsing round-trip to the same pointer.
 void ie_print(StrBuf *b, Dim a);
-// Parses at *at, advancing it past the expression, or to where it is malformed (then NULL).  A symbol not
-// seen before gets the range [0, inf).  Depth and size are limited; arithmetic may still give poison.
+// Parses at *at, advancing it past the expression, or to where it is malformed (then NULL).  A
+// symbol not seen before gets the range [0, inf).  Depth and size are limited; arithmetic may still
+// give poison.
 Dim ie_parse(IntPool *p, const char **at, const char *end);
 
 #endif

@@ -1,7 +1,9 @@
-// intexpr_div.c -- floor division, remainder, minimum, maximum and broadcast of integer expressions.
+// intexpr_div.c -- floor division, remainder, minimum, maximum and broadcast of integer
+// expressions.
 //
-// Each constructor folds what it can and makes an opaque atom of the rest.  What is left is a fixed point:
-// giving an atom's operands to its constructor gives the atom back, which printing and parsing rely on.
+// Each constructor folds what it can and makes an opaque atom of the rest.  What is left is a fixed
+// point: giving an atom's operands to its constructor gives the atom back, which printing and
+// parsing rely on.
 //
 // Division by a monomial b, made positive first:
 //   a = q*b + r                 floor(a/b) = q + floor(r/b), mod(a, b) = mod(r, b)
@@ -9,8 +11,9 @@
 //   b = k, a constant           floor((floor(x/m) + c)/k) = floor((x + c*m)/(m*k))
 //   0 <= r < b                  floor(r/b) = 0, mod(r, b) = r
 //   -b <= r < 0                 floor(r/b) = -1, mod(r, b) = r + b
-// The constant of r is kept in [0, k), so floor((h - 1)/2) + 1 and floor((h + 1)/2) are one expression.
-// By a sum of several terms only an exact quotient cancels, found by polynomial long division.
+// The constant of r is kept in [0, k), so floor((h - 1)/2) + 1 and floor((h + 1)/2) are one
+// expression.  By a sum of several terms only an exact quotient cancels, found by polynomial long
+// division.
 #include "base/intexpr_impl.h"
 
 enum { MAX_QUOTIENT = 64 };  // terms of a quotient by a sum: each step of the division is interned
@@ -75,8 +78,8 @@ static void intersect(Factor *f, const IntTerm *t) {
   f->n = n;
 }
 
-// The largest monomial in every term of r and in b.  Against a constant b the constant of r does not
-// count: floor((g*x + c)/(g*m)) = floor((x + floor(c/g))/m).
+// The largest monomial in every term of r and in b.  Against a constant b the constant of r does
+// not count: floor((g*x + c)/(g*m)) = floor((x + floor(c/g))/m).
 static void common_factor(Dim r, const IntTerm *b, Factor *out) {
   out->coef = b->coef;
   out->n = b->natoms;
@@ -134,8 +137,8 @@ static Dim exact_quotient(IntPool *p, Dim a, Dim b) {
   return quotient;
 }
 
-// Turns a/b into -a/-b where -b is the better divisor: a sum known not to be negative, else one with a
-// positive leading coefficient.  False when b is, or -b cannot be written.
+// Turns a/b into -a/-b where -b is the better divisor: a sum known not to be negative, else one
+// with a positive leading coefficient.  False when b is, or -b cannot be written.
 static bool turn(IntPool *p, Dim *a, Dim *b) {
   Dim d = *b;
   bool signless = d->nterms == 1 || (d->lo < 0 && d->hi > 0);
@@ -256,9 +259,9 @@ Dim ie_mod(IntPool *p, Dim a, Dim b) {
   return intern_pair(p, IE_MOD, a, b);
 }
 
-// ---- minimum, maximum, broadcast ----
-// These are associative, commutative and idempotent: the operands are flattened into a sorted set and
-// nested again to the right, so that any way of writing them gives one expression.
+// ---- minimum, maximum, broadcast ---- These are associative, commutative and idempotent: the
+// operands are flattened into a sorted set and nested again to the right, so that any way of
+// writing them gives one expression.
 typedef struct Leaves {
   int n;
   Dim v[IE_MAX_LEAVES];
@@ -324,8 +327,8 @@ Dim ie_min(IntPool *p, Dim a, Dim b) { return extreme(p, IE_MIN, a, b); }
 
 Dim ie_max(IntPool *p, Dim a, Dim b) { return extreme(p, IE_MAX, a, b); }
 
-// Whether leaf i is min(s, ...) beside the leaf s, the other bounds being at least 1.  Where it is not s,
-// it must be 1, so it adds nothing.  (A table cut to the length of what it is added to.)
+// Whether leaf i is min(s, ...) beside the leaf s, the other bounds being at least 1.  Where it is
+// not s, it must be 1, so it adds nothing.  (A table cut to the length of what it is added to.)
 static bool bounded_twin(const Leaves *l, int i) {
   Leaves part = {.n = 0};
   if (l->v[i]->kind != IE_MIN || !collect(&part, IE_MIN, l->v[i])) return false;

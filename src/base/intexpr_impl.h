@@ -1,7 +1,9 @@
-// intexpr_impl.h -- what the files of intexpr share: limits, polynomials under construction, interning.
+// intexpr_impl.h -- what the files of intexpr share: limits, polynomials under construction,
+// interning.
 //
-// The limits bound what hostile text can cost: evaluating, printing or comparing an expression walks it
-// as a tree, so its tree size is limited where it is made and nothing later needs a counter of its own.
+// The limits bound what hostile text can cost: evaluating, printing or comparing an expression
+// walks it as a tree, so its tree size is limited where it is made and nothing later needs a
+// counter of its own.
 #ifndef TENON_BASE_INTEXPR_IMPL_H
 #define TENON_BASE_INTEXPR_IMPL_H
 
@@ -18,7 +20,8 @@ enum {
   IE_MAX_NAME = LIMIT_DIM_NAME,   // bytes of a symbol's name
 };
 
-// A sum being built.  Terms borrow their atoms from interned expressions or from the pool's scratch.
+// A sum being built.  Terms borrow their atoms from interned expressions or from the pool's
+// scratch.
 typedef struct Poly {
   int n;
   IntTerm t[IE_MAX_TERMS];

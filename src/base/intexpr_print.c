@@ -7,11 +7,14 @@
 //   part   = ["-"] factor
 //   quoted = "'" {any byte but a control, ' or \ | \' | \\ | \xHH} "'"
 //
-// Blanks may stand between tokens.  The constant of a sum is written last, where a reader looks for it.
+// Blanks may stand between tokens.  The constant of a sum is written last, where a reader looks for
+// it.
 //
-// Guarantees: parsing what was printed gives the same pointer.  The text depends on the expression alone,
-// not on the pool.  The parser's time and memory are bounded by the text's length and by the limits of
-// intexpr_impl.h; it takes a factor for each node that an expression of the largest size can have.
+// Guarantees: parsing what was printed gives the same pointer.  The text depends on the expression
+//             alone,
+// not on the pool.  The parser's time and memory are bounded by the text's length and by the limits
+// of intexpr_impl.h; it takes a factor for each node that an expression of the largest size can
+// have.
 #include "base/intexpr_impl.h"
 
 static const char *const function_name[] = {
@@ -136,7 +139,8 @@ static bool take(Parser *s, char c) {
   return true;
 }
 
-// An operator after blanks; where there is none nothing is taken, so that the expression ends before them.
+// An operator after blanks; where there is none nothing is taken, so that the expression ends
+// before them.
 static char take_operator(Parser *s, const char *which) {
   const char *c = s->at;
   while (c < s->end && (*c == ' ' || *c == '\t')) c++;

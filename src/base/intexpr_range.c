@@ -1,8 +1,9 @@
 // intexpr_range.c -- ranges of integer expressions, comparison, and evaluation.
 //
-// Intervals saturate: INT64_MIN as a lower and INT64_MAX as an upper bound mean unbounded.  A bound that
-// leaves int64 on the wrong side (a lower bound too large) is pulled inside, which only widens the
-// interval.  Ranges hold wherever the expression has a value, so a divisor's range leaves 0 out.
+// Intervals saturate: INT64_MIN as a lower and INT64_MAX as an upper bound mean unbounded.  A bound
+// that leaves int64 on the wrong side (a lower bound too large) is pulled inside, which only widens
+// the interval.  Ranges hold wherever the expression has a value, so a divisor's range leaves 0
+// out.
 //
 // Guarantees: an answer of YES or NO is right for every binding within the symbols' ranges.
 #include "base/intexpr_impl.h"
@@ -60,7 +61,8 @@ void range_poly(const IntTerm *t, int n, int64_t *lo, int64_t *hi) {
   *hi = sum.hi;
 }
 
-// Of floor(x/y), x at a bound of the dividend; y in [lo, hi] with lo > 0.  `down` asks for the least.
+// Of floor(x/y), x at a bound of the dividend; y in [lo, hi] with lo > 0.  `down` asks for the
+// least.
 static int64_t quotient_bound(int64_t x, int64_t lo, int64_t hi, bool down) {
   if (x == INT64_MIN || x == INT64_MAX) return x;
   bool near_zero = (x >= 0) == down;

@@ -1,8 +1,9 @@
 // json.c -- writes and reads JSON.
 //
-// Reading is recursive descent with a depth limit.  Items of arrays and objects that are still open are on
-// one stack, from which each is copied when it ends, so memory is a fixed multiple of the text.  Numbers go through the C library with the
-// locale's decimal point put in, so that a process with another locale reads and writes the same.
+// Reading is recursive descent with a depth limit.  Items of arrays and objects that are still open
+// are on one stack, from which each is copied when it ends, so memory is a fixed multiple of the
+// text.  Numbers go through the C library with the locale's decimal point put in, so that a process
+// with another locale reads and writes the same.
 #include "base/json.h"
 
 #include <ctype.h>

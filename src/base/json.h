@@ -1,9 +1,9 @@
 // json.h -- JSON: a writer for --json and reports, and a reader for small documents.
 //
 // The writer appends to a StrBuf and keeps the commas; it writes what every reader takes: NaN and
-// infinities become null, bytes that are not UTF-8 become U+FFFD, numbers round-trip.
-// The reader builds a tree in an arena.  It takes RFC 8259 and nothing else, and refuses what readers
-// disagree about: duplicate keys, lone surrogates, numbers out of range, more than 64 levels.
+// infinities become null, bytes that are not UTF-8 become U+FFFD, numbers round-trip.  The reader
+// builds a tree in an arena.  It takes RFC 8259 and nothing else, and refuses what readers disagree
+// about: duplicate keys, lone surrogates, numbers out of range, more than 64 levels.
 #ifndef TENON_BASE_JSON_H
 #define TENON_BASE_JSON_H
 
@@ -37,7 +37,8 @@ void json_f64(JsonWriter *w, double v);  // shortest form that reads back the sa
 void json_f32(JsonWriter *w, float v);   // ... the same float
 void json_bool(JsonWriter *w, bool v);
 void json_null(JsonWriter *w);
-// The text of a finite number as the writer spells it; `cap` of 32 is always enough.  Returns its length.
+// The text of a finite number as the writer spells it; `cap` of 32 is always enough.  Returns its
+// length.
 int json_number(double v, bool single, char *out, int cap);
 
 // ---- reading ----

@@ -1,4 +1,5 @@
-// limits.h -- the limits of limits.def as constants: LIMIT_RANK and so on, each in the unit of its row.
+// limits.h -- the limits of limits.def as constants: LIMIT_RANK and so on, each in the unit of its
+// row.
 #ifndef TENON_BASE_LIMITS_H
 #define TENON_BASE_LIMITS_H
 

@@ -1,7 +1,8 @@
 // machine.c -- what the CPU that runs us can do.
 //
-// x86: CPUID says what the CPU has, XGETBV what the system saves.  Hypervisors hide leaves 0x1D and 0x1E, so AMX is taken
-// from leaf 7, the saved state and the system's permission; palette 1 is then what there is.
+// x86: CPUID says what the CPU has, XGETBV what the system saves.  Hypervisors hide leaves 0x1D and
+// 0x1E, so AMX is taken from leaf 7, the saved state and the system's permission; palette 1 is then
+// what there is.
 #include "base/machine.h"
 #include "base/machine_impl.h"
 #include "base/platform.h"

@@ -1,8 +1,9 @@
 // machine_names.c -- machines by the names of triples, CPUs and features.
 //
-// Features come in sets that no CPU splits (AVX-512 here is F, BW, CD, DQ and VL), and a set needs others.  Adding a
-// feature also adds those that it needs; removing one also removes those that depend on it.  An unknown name is an
-// error: ignoring it would give slow code, or code that the CPU cannot run.
+// Features come in sets that no CPU splits (AVX-512 here is F, BW, CD, DQ and VL), and a set needs
+// others.  Adding a feature also adds those that it needs; removing one also removes those that
+// depend on it.  An unknown name is an error: ignoring it would give slow code, or code that the
+// CPU cannot run.
 #include "base/machine.h"
 #include "base/machine_impl.h"
 
@@ -119,7 +120,8 @@ static uint32_t without(uint32_t has, uint32_t gone) {
   return has;
 }
 
-// "+NAME" or "-NAME": into the groups added and taken away; what only LLVM uses goes to the features as it is.
+// "+NAME" or "-NAME": into the groups added and taken away; what only LLVM uses goes to the
+// features as it is.
 static tenon_status take_feature(Machine *m, Str item, uint32_t *added, uint32_t *gone, Diag *d) {
   Str name = {item.p + 1, item.n - 1};
   bool known = item.n > 1 && (item.p[0] == '+' || item.p[0] == '-');

@@ -1,8 +1,8 @@
 // map.c -- hashing, the two maps, interning.
 //
-// Open addressing with linear probing, at most 3/4 full, nothing is ever removed.  The maps start their hash
-// from the arena's address, so that keys in a file cannot be made to collide ahead of time; the order
-// of slots is never visible, so results do not depend on it.
+// Open addressing with linear probing, at most 3/4 full, nothing is ever removed.  The maps start
+// their hash from the arena's address, so that keys in a file cannot be made to collide ahead of
+// time; the order of slots is never visible, so results do not depend on it.
 #include "base/base.h"
 
 __extension__ typedef unsigned __int128 u128;

@@ -1,10 +1,12 @@
 // min_cut.c -- minimum cuts (min_cut.h) by Dinic's algorithm.
 //
-// Variables that are 1 are on the source's side.  Each phase finds every node's distance to the sink, by a search backwards
-// from it, and then sends what it can along shortest paths; no recursion, since paths are as long as a network is deep.
+// Variables that are 1 are on the source's side.  Each phase finds every node's distance to the
+// sink, by a search backwards from it, and then sends what it can along shortest paths; no
+// recursion, since paths are as long as a network is deep.
 //
-// A graph in which thousands of phases would be needed gets what PHASES of them show: a node is 1 when nothing
-// that could still flow reaches the sink from it.  That is an assignment which pays no CUT_NEVER, if not the cheapest.
+// A graph in which thousands of phases would be needed gets what PHASES of them show: a node is 1
+// when nothing that could still flow reaches the sink from it.  That is an assignment which pays no
+// CUT_NEVER, if not the cheapest.
 #include "base/min_cut.h"
 
 enum { SOURCE, SINK, ENDS, PHASES = 512 };

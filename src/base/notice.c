@@ -1,7 +1,8 @@
 // notice.c -- a few texts that wait to be taken (notice.h).
 //
-// A slot goes from free to being written, waiting, being read and said; it never becomes free again, so a text that was said is
-// known.  There is no lock, so that a child that is forked in the middle of it cannot wait for one.
+// A slot goes from free to being written, waiting, being read and said; it never becomes free
+// again, so a text that was said is known.  There is no lock, so that a child that is forked in the
+// middle of it cannot wait for one.
 #include "base/notice.h"
 
 #include <stdatomic.h>

@@ -1,10 +1,12 @@
 // npy.c -- reads .npy files.
 //
-// Layout of a .npy: "\x93NUMPY", two version bytes, the header's length (2 bytes in version 1, 4 in 2
-// and 3), a Python dictionary literal padded with spaces, the elements.  The literal is tokenised by
-// hand: the keys 'descr' (a string), 'fortran_order' (a bool) and 'shape' (a tuple of integers), each once.
+// Layout of a .npy: "\x93NUMPY", two version bytes, the header's length (2 bytes in version 1, 4 in
+// 2 and 3), a Python dictionary literal padded with spaces, the elements.  The literal is tokenised
+// by hand: the keys 'descr' (a string), 'fortran_order' (a bool) and 'shape' (a tuple of integers),
+// each once.
 //
-// Guarantees: shape times element size equals the bytes that are there; at most one copy of the data.
+// Guarantees: shape times element size equals the bytes that are there; at most one copy of the
+//             data.
 #include "base/npy.h"
 
 static tenon_status bad(Diag *d, int64_t at, const char *what) {
@@ -240,8 +242,8 @@ static bool bools_clean(const char *p, int64_t n) {
   return true;
 }
 
-// One fixed-width string without its trailing zeros, at *to, which advances.  UCS-4 becomes UTF-8, which
-// is never longer; bytes stay where they are.
+// One fixed-width string without its trailing zeros, at *to, which advances.  UCS-4 becomes UTF-8,
+// which is never longer; bytes stay where they are.
 static tenon_status decode_text(const char *p, const Elem *e, int64_t at, Diag *d, uint8_t **to,
                                 Str *out) {
   if (e->text == 'S') {

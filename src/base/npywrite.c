@@ -1,7 +1,7 @@
 // npywrite.c -- writes .npy files as NumPy does.
 //
-// Version 1.0 headers padded to a multiple of 64 bytes.  Text is written as '<U': UCS-4, as wide as the
-// longest string (or as '|S' where a string is not valid UTF-8).
+// Version 1.0 headers padded to a multiple of 64 bytes.  Text is written as '<U': UCS-4, as wide as
+// the longest string (or as '|S' where a string is not valid UTF-8).
 #include "base/npy.h"
 
 #include "base/platform.h"

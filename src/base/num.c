@@ -1,9 +1,9 @@
 // num.c -- element types and their conversions.
 //
-// Narrow floats: the magnitude of a double is rounded once, in integers, to a whole number of the target's
-// units in the last place; since codes of one sign are in the order of their values, that number plus the
-// exponent's steps is the code, carries into the exponent and subnormals included.  What lies
-// beyond the largest finite code overflowed.
+// Narrow floats: the magnitude of a double is rounded once, in integers, to a whole number of the
+// target's units in the last place; since codes of one sign are in the order of their values, that
+// number plus the exponent's steps is the code, carries into the exponent and subnormals included.
+// What lies beyond the largest finite code overflowed.
 //
 // Runs of elements: one switch on the type, then a plain loop that the compiler can vectorise.
 #include "base/num.h"
@@ -66,8 +66,8 @@ static inline double pow2(int e) { return of_bits((uint64_t)(e + 1023) << 52); }
 
 static const uint64_t ABS_MASK = 0x7FFFFFFFFFFFFFFF;
 
-// The code of |x|, rounded half to even, in a format of `mant` mantissa bits whose least normal number is
-// 2^emin; unbounded above.  x is finite; emin > -1000.
+// The code of |x|, rounded half to even, in a format of `mant` mantissa bits whose least normal
+// number is 2^emin; unbounded above.  x is finite; emin > -1000.
 static inline uint64_t encode(double x, int mant, int emin) {
   uint64_t b = bits_of(x) & ABS_MASK;
   int e = (int)(b >> 52) - 1023;
@@ -195,8 +195,8 @@ uint8_t minifloat_from_f64(DType t, double x, bool saturate) {
   return mini_store(mini_of(t), x, saturate);
 }
 
-// Powers of two from 2^-127 (code 0) to 2^127 (0xFE), and NaN.  Half way between two powers is 1.5 times the
-// lower; it goes up, as the last kept bit (the hidden one) is odd.
+// Powers of two from 2^-127 (code 0) to 2^127 (0xFE), and NaN.  Half way between two powers is 1.5
+// times the lower; it goes up, as the last kept bit (the hidden one) is odd.
 uint8_t e8m0_from_f64(double x, bool saturate, ScaleRound mode) {
   enum { E8M0_NAN = 0xFF, E8M0_MAX = 0xFE };
   uint64_t b = bits_of(x), m = b & 0xFFFFFFFFFFFFF;
@@ -241,9 +241,8 @@ static inline int sub_signed(unsigned v, int bits) {
   return (int)(v ^ top) - (int)top;
 }
 
-// ---- runs of elements ----
-// An empty tensor may have no memory: its NULL gets no offset, not even 0, which C does not define.  Elements may lie at any
-// address, as those of constants in a file do.
+// ---- runs of elements ---- An empty tensor may have no memory: its NULL gets no offset, not even
+// 0, which C does not define.  Elements may lie at any address, as those of constants in a file do.
 
 static NORETURN void no_number(DType t) {
   check_failed(__FILE__, __LINE__, "a real type", "elements of type %s are not real numbers",
@@ -368,8 +367,9 @@ void store_f64(DType t, void *base, int64_t index, int64_t n, const double *in) 
   no_number(t);
 }
 
-// Integers beyond 2^53 would be rounded twice on their way through double, so each is cut to 54 bits with a
-// sticky last bit first: that keeps every decision a narrower type has to make.  f64 itself is direct.
+// Integers beyond 2^53 would be rounded twice on their way through double, so each is cut to 54
+// bits with a sticky last bit first: that keeps every decision a narrower type has to make.  f64
+// itself is direct.
 static double sticky_f64(int64_t v) {
   uint64_t m = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   if (m >> 53) m = (m & ~(uint64_t)0x7FF) | ((m & 0x7FF) ? 0x800 : 0);

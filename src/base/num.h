@@ -39,9 +39,9 @@ typedef tenon_dtype DType;
   X(I2,       "i2",            2, DC_INT,     26)
 // clang-format on
 
-// The z types are ONNX's FNUZ (finite, unsigned zero); e4m3 is ONNX's E4M3FN.
-// Internally DT_x is TENON_DTYPE_x; the numbers are ONNX's, so that a reader needs no table.  Macros, since
-// a second enum would be another type to the compiler.
+// The z types are ONNX's FNUZ (finite, unsigned zero); e4m3 is ONNX's E4M3FN.  Internally DT_x is
+// TENON_DTYPE_x; the numbers are ONNX's, so that a reader needs no table.  Macros, since a second
+// enum would be another type to the compiler.
 #define DT_F32     TENON_DTYPE_F32
 #define DT_U8      TENON_DTYPE_U8
 #define DT_I8      TENON_DTYPE_I8
@@ -87,8 +87,8 @@ double f16_to_f64(uint16_t h);
 double bf16_to_f64(uint16_t h);
 uint16_t f16_from_f64(double x);
 uint16_t bf16_from_f64(double x);
-// The 8- and 4-bit floats.  Out of range: with `saturate` the largest finite value, else NaN or infinity
-// as the type has it (ONNX Cast table).
+// The 8- and 4-bit floats.  Out of range: with `saturate` the largest finite value, else NaN or
+// infinity as the type has it (ONNX Cast table).
 double minifloat_to_f64(DType t, uint8_t bits);
 uint8_t minifloat_from_f64(DType t, double x, bool saturate);
 typedef enum {
@@ -98,10 +98,10 @@ typedef enum {
 } ScaleRound;  // ONNX Cast round_mode, float8e8m0 only
 uint8_t e8m0_from_f64(double x, bool saturate, ScaleRound mode);
 
-// ---- runs of elements: index counts elements from `base`, sub-byte types included ----
-// `base` is any address: constants of a file lie where the file has them.  With n = 0 it may be NULL.
-// load_f64 takes any real type (bool and integers too); load_i64 takes bool and integers (u64 wraps) and
-// floats truncated toward zero, out of range saturated, NaN 0.
+// ---- runs of elements: index counts elements from `base`, sub-byte types included ---- `base` is
+// any address: constants of a file lie where the file has them.  With n = 0 it may be NULL.
+// load_f64 takes any real type (bool and integers too); load_i64 takes bool and integers (u64
+// wraps) and floats truncated toward zero, out of range saturated, NaN 0.
 void load_f64(DType t, const void *base, int64_t index, int64_t n, double *out);
 void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out);
 // store_f64 rounds to nearest even for floats; for integers it truncates toward zero and wraps as a
@@ -110,7 +110,8 @@ void store_f64(DType t, void *base, int64_t index, int64_t n, const double *in);
 void store_i64(DType t, void *base, int64_t index, int64_t n, const int64_t *in);  // integers wrap
 typedef float AnyF32 __attribute__((aligned(1)));
 typedef int64_t AnyI64 __attribute__((aligned(1)));
-// One element.  The commonest type is read and written in place: evaluations do it in their inner loops.
+// One element.  The commonest type is read and written in place: evaluations do it in their inner
+// loops.
 static inline double get_f64(DType t, const void *base, int64_t i) {
   if (t == DT_F32) return ((const AnyF32 *)base)[i];
   double v;

@@ -1,8 +1,8 @@
 // platform.c -- the POSIX side of the platform table.
 //
-// Memory: small blocks come from the C library, blocks of 1 MiB and more straight from the kernel, which gives
-// zeroed pages without touching them, large ones where it can: weights are read from end to end.  Blocks of 64 bytes and
-// more are aligned to 64.
+// Memory: small blocks come from the C library, blocks of 1 MiB and more straight from the kernel,
+// which gives zeroed pages without touching them, large ones where it can: weights are read from
+// end to end.  Blocks of 64 bytes and more are aligned to 64.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // MAP_ANONYMOUS, mremap
 #endif
@@ -243,7 +243,8 @@ static int posix_names(const char *folder, NameFn *fn, void *ctx) {
 
 static int64_t posix_user(void) { return (int64_t)geteuid(); }
 
-// Where the system has no random numbers, time and a counter differ from call to call; create() tells a name that is taken.
+// Where the system has no random numbers, time and a counter differ from call to call; create()
+// tells a name that is taken.
 static uint64_t posix_random(void) {
   static atomic_uint_least64_t counter;
   uint64_t x;

@@ -44,8 +44,8 @@ typedef struct Platform {
   void (*forget)(
       const void *p,
       int64_t bytes);  // pages of a mapped file that may leave memory; read again, they come back
-  // A folder, to look into: links are followed.  A file of it by its own name: no link is, and other files than regular ones are
-  // EINVAL.
+  // A folder, to look into: links are followed.  A file of it by its own name: no link is, and
+  // other files than regular ones are EINVAL.
   int (*open_folder)(const char *path, int *out_fd);
   int (*open_in)(int folder, const char *name, int *out_fd, int64_t *out_size);
   int (*info)(const char *path, FileInfo *out);  // links are followed
@@ -53,8 +53,9 @@ typedef struct Platform {
   // A new file, for writing; EEXIST when the name is taken, even by a link to nowhere.
   int (*create)(const char *path, int mode, int *out_fd);
   int (*open_write)(const char *path, bool follow, int *out_fd);  // one that is there, as it is
-  // A lock on an open file.  It ends with the descriptor, however its process ends, and is seen by every thread, process and
-  // container that opens the file.  EWOULDBLOCK: another has it.  Any other error: this file system has no locks.
+  // A lock on an open file.  It ends with the descriptor, however its process ends, and is seen by
+  // every thread, process and container that opens the file.  EWOULDBLOCK: another has it.  Any
+  // other error: this file system has no locks.
   int (*lock)(int fd);
   // At least one byte.  A limit or a closed pipe is an error (EFBIG, EPIPE), never a signal.
   int (*write)(int fd, const void *p, int64_t bytes, int64_t *out_done);
@@ -107,15 +108,16 @@ MUST_USE tenon_status file_open(const char *path, File *out, Diag *d);
 void file_close(File *f);
 MUST_USE tenon_status file_map(int fd, int64_t size, const char *path, File *out, Diag *d);
 
-// ---- the one writer of files (file_write.c) ----
-// Replaces a file as a whole: whoever reads it sees the old bytes or the new ones.  "-" is standard output.
+// ---- the one writer of files (file_write.c) ---- Replaces a file as a whole: whoever reads it
+// sees the old bytes or the new ones.  "-" is standard output.
 MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
 // The same of parts that follow one another.
 MUST_USE tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d);
 enum {
   WRITE_EXECUTABLE = 1,  // a program
   WRITE_PRIVATE = 2,     // nobody else may read or write it, whatever the mode of the old file
-  // Neither synced nor are temporary files removed: for a cache whose files have a checksum, and whose owner calls file_sweep.
+  // Neither synced nor are temporary files removed: for a cache whose files have a checksum, and
+  // whose owner calls file_sweep.
   WRITE_CACHED = 4,
 };
 MUST_USE tenon_status file_write_as(const char *path, const Str *part, int nparts, int how,
@@ -128,8 +130,8 @@ FileSwept file_sweep(const char *folder);
 bool file_is_temporary(const char *name);        // the name of a file that is being written
 int fd_write(int fd, const void *p, int64_t n);  // all of it: 0 or an errno value
 
-// ---- a folder for what another program writes (temp_folder.c) ----
-// Among the system's temporary files; nobody else can enter it.  Folders that killed processes left are removed first.
+// ---- a folder for what another program writes (temp_folder.c) ---- Among the system's temporary
+// files; nobody else can enter it.  Folders that killed processes left are removed first.
 enum { TEMP_PATH = 4096 };
 typedef struct TempFolder {
   char path[TEMP_PATH];  // empty: there is none
@@ -139,11 +141,11 @@ MUST_USE tenon_status temp_folder_make(TempFolder *out, Diag *d);
 const char *temp_folder_file(const TempFolder *f, int id, Arena *a);  // a name in it; id from 1 up
 void temp_folder_free(TempFolder *f);  // with all that has such a name
 
-// ---- thread pool ----
-// parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take
-// in turn.  Which thread runs a piece must not matter to the result.  A trap raised inside a piece is
-// raised again in the caller once all threads have stopped.  A pool whose threads could not be started
-// runs everything in the caller.  Nested calls run serially.  NULL is a pool of the caller alone.
+// ---- thread pool ---- parallel_for splits [0, n) into pieces of `grain` items, which the pool's
+// threads and the caller take in turn.  Which thread runs a piece must not matter to the result.  A
+// trap raised inside a piece is raised again in the caller once all threads have stopped.  A pool
+// whose threads could not be started runs everything in the caller.  Nested calls run serially.
+// NULL is a pool of the caller alone.
 typedef struct Pool Pool;
 typedef void PoolFn(void *ctx, int64_t begin, int64_t end);
 Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL when out of memory
@@ -153,8 +155,8 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
 void thread_pin(
     int index);  // to the index-th CPU that affinity allows; nothing where there are fewer
 void thread_yield(void);
-// How often this process was forked from one that had asked, counted from that one on.  Threads are not forked: whoever has some
-// remembers the number and, at another, has them no more.
+// How often this process was forked from one that had asked, counted from that one on.  Threads are
+// not forked: whoever has some remembers the number and, at another, has them no more.
 int process_forks(void);
 int machine_cpus(void);     // that the process may run on, by its affinity
 int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1

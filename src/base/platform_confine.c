@@ -1,4 +1,5 @@
-// platform_confine.c -- rlimits, seccomp and Landlock by system calls of our own, without a library.
+// platform_confine.c -- rlimits, seccomp and Landlock by system calls of our own, without a
+// library.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // O_PATH, prlimit
 #endif
@@ -39,7 +40,8 @@ void set_layer(Layer *l, bool active, const char *fmt, ...) {
   va_end(ap);
 }
 
-// Valgrind answers a sequence of instructions that does nothing on a processor (valgrind.h, RUNNING_ON_VALGRIND).
+// Valgrind answers a sequence of instructions that does nothing on a processor (valgrind.h,
+// RUNNING_ON_VALGRIND).
 static bool under_valgrind(void) {
   uint64_t request[6] = {0x1001}, answer = 0;
 #if defined(__x86_64__)
@@ -63,7 +65,8 @@ static bool under_valgrind(void) {
   return answer != 0;
 }
 
-// What a compiler links into a program that counts its own branches, and that writes files when the program ends.
+// What a compiler links into a program that counts its own branches, and that writes files when the
+// program ends.
 extern char __gcov_init[] __attribute__((weak));
 extern char llvm_gcov_init[] __attribute__((weak));
 extern char __llvm_profile_write_file[] __attribute__((weak));
@@ -154,9 +157,8 @@ void confine_close_files(void) {
   for (int fd = FIRST; fd < TRIED; fd++) close(fd);
 }
 
-// ---- Landlock ----
-// The numbers are the same on every architecture.  The interface is declared here, as the system's headers may be older than
-// the kernel.
+// ---- Landlock ---- The numbers are the same on every architecture.  The interface is declared
+// here, as the system's headers may be older than the kernel.
 enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD = 445, LANDLOCK_RESTRICT = 446 };
 enum { LANDLOCK_VERSION = 1, LANDLOCK_BENEATH = 1 };
 enum {

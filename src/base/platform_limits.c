@@ -1,7 +1,7 @@
 // platform_limits.c -- how much of the machine is ours: CPUs and memory.
 //
-// A container sees the whole machine in most places, so the limits of the process's control group and of
-// all those above it are read too (version 2, and version 1 where it is still mounted).
+// A container sees the whole machine in most places, so the limits of the process's control group
+// and of all those above it are read too (version 2, and version 1 where it is still mounted).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // sched_getaffinity's CPU sets
 #endif
@@ -34,7 +34,8 @@ static bool next_number(const char **at, int64_t *out) {
   return str_to_i64(word, out);
 }
 
-// Calls `see` with the text of the file `name` in the process's version 2 group and in each one above.
+// Calls `see` with the text of the file `name` in the process's version 2 group and in each one
+// above.
 static void each_cgroup(const char *name, void (*see)(const char *text, int64_t *least),
                         int64_t *least) {
   char groups[4096], path[4096 + 128], text[64];

@@ -1,7 +1,7 @@
 // platform_process.c -- starting programs, and memory for code.
 //
-// Pipes are closed on exec, so a child holds only its own two.  SIGPIPE is held back in the writing thread alone: a library
-// does not change what signals mean to its host.
+// Pipes are closed on exec, so a child holds only its own two.  SIGPIPE is held back in the writing
+// thread alone: a library does not change what signals mean to its host.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // pipe2, dladdr
 #endif

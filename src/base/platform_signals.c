@@ -1,7 +1,8 @@
 // platform_signals.c -- holds SIGPIPE and SIGXFSZ back while a thread writes (platform_signals.h).
 //
-// The kernel sends both to the thread that writes.  So blocking them there, and taking the one that the write raised, leaves
-// every other thread and every handler alone.  A signal that was pending before stays pending.
+// The kernel sends both to the thread that writes.  So blocking them there, and taking the one that
+// the write raised, leaves every other thread and every handler alone.  A signal that was pending
+// before stays pending.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // sigtimedwait
 #endif

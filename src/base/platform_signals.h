@@ -4,8 +4,9 @@
 
 #include <signal.h>
 
-// SIGPIPE and SIGXFSZ end a process that does not expect them.  Between hold and release the calling thread does not get
-// them; the write returns EPIPE or EFBIG.  What signals mean to the process stays as it is.
+// SIGPIPE and SIGXFSZ end a process that does not expect them.  Between hold and release the
+// calling thread does not get them; the write returns EPIPE or EFBIG.  What signals mean to the
+// process stays as it is.
 typedef struct HeldSignals {
   sigset_t was, pending;
 } HeldSignals;

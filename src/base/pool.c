@@ -1,13 +1,15 @@
 // pool.c -- the thread pool behind parallel_for.
 //
-// Pieces are taken from a counter, so they begin in order.  A piece that raises stops the counter; every
-// piece before it has begun by then and is let finish, and of several that raised the lowest is
-// reported: so the error is the same for any number of threads.  A worker that wakes late finds the job
-// gone and sleeps on; the caller waits only for those that joined.
+// Pieces are taken from a counter, so they begin in order.  A piece that raises stops the counter;
+// every piece before it has begun by then and is let finish, and of several that raised the lowest
+// is reported: so the error is the same for any number of threads.  A worker that wakes late finds
+// the job gone and sleeps on; the caller waits only for those that joined.
 //
-// In a forked process the threads are not there: the caller does it all, and nothing is waited for when the pool goes.
+// In a forked process the threads are not there: the caller does it all, and nothing is waited for
+// when the pool goes.
 //
-// Guarantees: pieces have the same bounds for any number of threads; the caller's thread takes part.
+// Guarantees: pieces have the same bounds for any number of threads; the caller's thread takes
+//             part.
 #include "base/platform.h"
 
 #include <pthread.h>

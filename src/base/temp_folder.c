@@ -1,11 +1,13 @@
 // temp_folder.c -- a folder for what another program writes (platform.h).
 //
-// A C compiler writes its output under a name that it is given, and replaces what is there.  So it gets names in a folder that only
-// this user can enter, and whoever asked for it takes the finished file from there.
+// A C compiler writes its output under a name that it is given, and replaces what is there.  So it
+// gets names in a folder that only this user can enter, and whoever asked for it takes the finished
+// file from there.
 //
-// The folder holds a file that its owner has locked, as file_write's temporary files are.  A folder whose lock can be taken belongs to
-// nobody: its owner was killed.  The next one that is made removes it.  All its files have names of a form of their own, and no others
-// are removed: so nobody who puts a link in the way can have another file removed.
+// The folder holds a file that its owner has locked, as file_write's temporary files are.  A folder
+// whose lock can be taken belongs to nobody: its owner was killed.  The next one that is made
+// removes it.  All its files have names of a form of their own, and no others are removed: so
+// nobody who puts a link in the way can have another file removed.
 #include "base/platform.h"
 
 #include <errno.h>
@@ -76,7 +78,8 @@ void temp_folder_free(TempFolder *f) {
 
 // ---- making ----
 
-// Between its creation and its lock a folder looks like one that was left; then another name is taken.
+// Between its creation and its lock a folder looks like one that was left; then another name is
+// taken.
 static int make_once(const char *where, TempFolder *f) {
   char lock[TEMP_PATH + 32];
   FileInfo info;

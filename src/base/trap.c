@@ -1,7 +1,8 @@
 // trap.c -- the one non-local exit: out of memory and broken invariants.
 //
-// Each thread has a stack of traps, kept as a list through the traps themselves.  Raising writes the message
-// into the innermost trap's Diag and jumps to its setjmp; trap_leave then takes it off the list.
+// Each thread has a stack of traps, kept as a list through the traps themselves.  Raising writes
+// the message into the innermost trap's Diag and jumps to its setjmp; trap_leave then takes it off
+// the list.
 #include "base/base.h"
 #include "base/platform.h"
 
@@ -33,7 +34,8 @@ void arena_leave_scope(Arena *a) {
   a->scoped = false;
 }
 
-// There is nobody to tell: a caller inside the library forgot to set a trap, or a test wants to stop here.
+// There is nobody to tell: a caller inside the library forgot to set a trap, or a test wants to
+// stop here.
 static NORETURN void die(const char *message) {
   enum { STANDARD_ERROR = 2 };
   fd_write(STANDARD_ERROR, message, (int64_t)strlen(message));

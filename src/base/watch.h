@@ -5,7 +5,8 @@
 #include "base/base.h"
 
 typedef struct Watch {
-  // Before each piece: `what` is one of `total` of the stage, `done` are behind it.  False ends the work.
+  // Before each piece: `what` is one of `total` of the stage, `done` are behind it.  False ends the
+  // work.
   bool (*step)(void *ctx, const char *stage, const char *what, int64_t done, int64_t total);
   void *ctx;
 } Watch;

@@ -1,12 +1,15 @@
 // zip.c -- reads zip archives, ZIP64 included.
 //
-// The directory at the end of the file is the only index that is believed; each entry's local header must
-// then agree with it.  Every offset and size is checked before use, so the rest of the code can slice
-// freely.  Memory: one ZipEntry for each 46 bytes of directory at the most, and what is extracted.
+// The directory at the end of the file is the only index that is believed; each entry's local
+// header must then agree with it.  Every offset and size is checked before use, so the rest of the
+// code can slice freely.  Memory: one ZipEntry for each 46 bytes of directory at the most, and what
+// is extracted.
 //
-// Guarantees: entries do not overlap each other or the directory; names are unique, valid UTF-8 and do not
-// climb with ..; no entry unpacks to more than it declares, and all together to no more than allowed.
-// Does not:   read other methods than stored and deflated, encrypted entries, or split archives.
+// Guarantees: entries do not overlap each other or the directory; names are unique, valid UTF-8 and
+//             do not
+// climb with ..; no entry unpacks to more than it declares, and all together to no more than
+// allowed.  Does not:   read other methods than stored and deflated, encrypted entries, or split
+// archives.
 #include "base/zip.h"
 
 #include "base/platform.h"
@@ -126,8 +129,8 @@ static tenon_status read_extra64(Str extra, int64_t pos, int nfields, int64_t *c
   return bad(d, pos, "a 64-bit size is announced but its extra field is missing");
 }
 
-// Nothing here is unpacked into a folder, so a leading '/' is just a character (exporters' value names
-// start so); parts that climb and control characters have no honest use.
+// Nothing here is unpacked into a folder, so a leading '/' is just a character (exporters' value
+// names start so); parts that climb and control characters have no honest use.
 static bool name_is_safe(Str s) {
   int64_t start = 0;
   for (int64_t i = 0; i <= s.n; i++) {

@@ -1,8 +1,8 @@
 // zip.h -- zip archives: the container of .npz files and of other models.
 //
-// Reading works over bytes in memory (a mapped file): the central directory is decoded and checked as a
-// whole, stored entries are slices of the file, deflated ones are unpacked into an arena.  Writing streams
-// into a sink, so that a large archive never lies in memory.
+// Reading works over bytes in memory (a mapped file): the central directory is decoded and checked
+// as a whole, stored entries are slices of the file, deflated ones are unpacked into an arena.
+// Writing streams into a sink, so that a large archive never lies in memory.
 #ifndef TENON_BASE_ZIP_H
 #define TENON_BASE_ZIP_H
 
@@ -19,8 +19,8 @@ typedef struct ZipEntry {
   int method;  // ZIP_STORED, ZIP_DEFLATED
 } ZipEntry;
 
-// What an archive may unpack to, all entries together: `always` bytes, and beyond that at most `ratio`
-// times the archive's own size.
+// What an archive may unpack to, all entries together: `always` bytes, and beyond that at most
+// `ratio` times the archive's own size.
 typedef struct ZipLimits {
   int64_t always, ratio;
 } ZipLimits;
@@ -32,8 +32,9 @@ typedef struct Zip {
   int64_t n;
 } Zip;
 
-// Decodes the directory.  Refused: damaged or contradictory headers, encryption, several disks, duplicate
-// or overlapping entries, names that climb with "..", sizes beyond the limits.  Folder entries are left out.
+// Decodes the directory.  Refused: damaged or contradictory headers, encryption, several disks,
+// duplicate or overlapping entries, names that climb with "..", sizes beyond the limits.  Folder
+// entries are left out.
 MUST_USE tenon_status zip_open(Arena *a, Str bytes, ZipLimits limits, Diag *d, Zip *out);
 // The unpacked bytes: a slice of the file (stored) or in the arena.  The checksum is verified.
 MUST_USE tenon_status zip_extract(Arena *a, const Zip *z, const ZipEntry *e, Diag *d, Str *out);
@@ -57,8 +58,8 @@ typedef struct ZipWriter {
   bool zip64;  // use the 64-bit records even where they are not needed
 } ZipWriter;
 void zip_begin(ZipWriter *w, Arena *a, ZipPut *put, void *ctx);
-// One entry whose contents are the parts in order.  Stored data starts at a multiple of 64 bytes, so that
-// a reader can use it in place.  The same input gives the same bytes: times are fixed.
+// One entry whose contents are the parts in order.  Stored data starts at a multiple of 64 bytes,
+// so that a reader can use it in place.  The same input gives the same bytes: times are fixed.
 MUST_USE tenon_status zip_add(ZipWriter *w, Str name, int64_t nparts, const Str *parts,
                               bool deflated, Diag *d);
 MUST_USE tenon_status zip_end(ZipWriter *w, Diag *d);

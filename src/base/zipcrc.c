@@ -1,7 +1,9 @@
-// zipcrc.c -- CRC-32 of zip entries: by multiplication without carries where the CPU has it, else by zlib.
+// zipcrc.c -- CRC-32 of zip entries: by multiplication without carries where the CPU has it, else
+// by zlib.
 //
-// Checking weights is most of what opening a model does.  Four pieces of 128 bits are folded at a time (Gopal and others, "Fast CRC
-// Computation for Generic Polynomials Using PCLMULQDQ Instruction"); the last bytes are zlib's.
+// Checking weights is most of what opening a model does.  Four pieces of 128 bits are folded at a
+// time (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// Instruction"); the last bytes are zlib's.
 #include "base/zip.h"
 
 #include <zlib.h>

@@ -1,8 +1,9 @@
 // zipwrite.c -- writes zip archives through a sink.
 //
-// An entry's contents are in memory, so checksum and packed size are known before its header goes out and
-// nothing is ever patched: the sink may be a pipe.  64-bit records appear where a size needs them.
-// Times are the format's zero (1980-01-01), so that equal contents give equal archives.
+// An entry's contents are in memory, so checksum and packed size are known before its header goes
+// out and nothing is ever patched: the sink may be a pipe.  64-bit records appear where a size
+// needs them.  Times are the format's zero (1980-01-01), so that equal contents give equal
+// archives.
 #include "base/zip.h"
 
 #include <zlib.h>
@@ -96,7 +97,8 @@ static tenon_status put_local(ZipWriter *w, const ZipEntry *e, Diag *d) {
   return emit_record(w, &r, d);
 }
 
-// Packs the parts into `out`, which has room for `cap` bytes; returns the bytes used, -1 without memory.
+// Packs the parts into `out`, which has room for `cap` bytes; returns the bytes used, -1 without
+// memory.
 static int64_t deflate_parts(int64_t nparts, const Str *parts, char *out, int64_t cap) {
   z_stream s = {.zalloc = zip_zalloc, .zfree = zip_zfree};
   if (deflateInit2(&s, 6, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) return -1;
@@ -139,8 +141,8 @@ tenon_status zip_add(ZipWriter *w, Str name, int64_t nparts, const Str *parts, b
     vec_push(w->arena, &w->entry, e);
     return TENON_OK;
   }
-  // Deflate never needs more than this for what does not compress.  The block stays in the arena, since the
-  // sink may grow something of its own there.
+  // Deflate never needs more than this for what does not compress.  The block stays in the arena,
+  // since the sink may grow something of its own there.
   int64_t cap = e.size + (e.size >> 11) + 1024;
   char *packed = arena_alloc(w->arena, cap);
   e.method = ZIP_DEFLATED;

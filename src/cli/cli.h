@@ -1,7 +1,7 @@
 // cli.h -- the command line: its tables, what a command gets, and what commands share.
 //
-// Rules for every command: data on stdout, progress and errors on stderr; progress only on a terminal;
-// colour only on a terminal and without NO_COLOR; the exit status is one of those below.
+// Rules for every command: data on stdout, progress and errors on stderr; progress only on a
+// terminal; colour only on a terminal and without NO_COLOR; the exit status is one of those below.
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 
@@ -106,8 +106,8 @@ struct Cli {
   const char *const *pos;
   OptionValue opt[OPT_COUNT];
 };
-// Parses argv[1..].  CLI_OK, or CLI_USAGE with the message in c->diag.  c->command is -1 for the bare
-// program, --help sets *out_help, --version *out_version.
+// Parses argv[1..].  CLI_OK, or CLI_USAGE with the message in c->diag.  c->command is -1 for the
+// bare program, --help sets *out_help, --version *out_version.
 int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version);
 static inline bool opt_given(const Cli *c, int id) { return c->opt[id].count > 0; }
 const char *opt_text(const Cli *c, int id, const char *dflt);
@@ -142,8 +142,8 @@ typedef struct NumText {
 const char *text_count(NumText *b, int64_t n);
 const char *text_si(NumText *b, double x);
 const char *text_bytes(NumText *b, int64_t n);
-// printf for people: names out of a model cannot drive the terminal (text_clean).  Only the newlines at the
-// start and the end of `fmt` itself are line breaks.
+// printf for people: names out of a model cannot drive the terminal (text_clean).  Only the
+// newlines at the start and the end of `fmt` itself are line breaks.
 void say(Cli *c, const char *fmt, ...) PRINTF(2, 3);
 const char *clean_text(Arena *a, const char *text);  // a cleaned copy; NULL gives ""
 // Prints the finished JSON text and a newline.

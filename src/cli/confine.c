@@ -1,7 +1,8 @@
 // confine.c -- the program's own layers (confine.h).
 //
-// A driver of a GPU opens devices, starts helpers with rights of their own and writes caches that only it knows, so a command
-// that may load one is not confined.  Neither is `doctor`, which asks other programs for their versions.
+// A driver of a GPU opens devices, starts helpers with rights of their own and writes caches that
+// only it knows, so a command that may load one is not confined.  Neither is `doctor`, which asks
+// other programs for their versions.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // memmem
 #endif
@@ -67,7 +68,8 @@ static bool names(const OptionValue *v, const char *word) {
   return false;
 }
 
-// A compiled model for a device loads its driver, whatever the command line says.  The header's page names the targets.
+// A compiled model for a device loads its driver, whatever the command line says.  The header's
+// page names the targets.
 static bool reads_device_code(const Cli *c) {
   static Diag quiet;
   File f;
@@ -111,7 +113,8 @@ static void allow_folder_of(Cli *c, PathList *l, const char *path) {
         MAY_WRITE);
 }
 
-// A file is written beside its name and renamed, through links; a device, a pipe or a folder is written itself.
+// A file is written beside its name and renamed, through links; a device, a pipe or a folder is
+// written itself.
 static void allow_output(Cli *c, PathList *l, const char *path) {
   char real[PATH_CAP];
   struct stat s;
@@ -136,7 +139,8 @@ static void allow_writes(Cli *c, PathList *l, int n) {
   allow(c, l, "/dev/tty", MAY_WRITE);
 }
 
-// The program that loads another one: the kernel executes it, too.  False: a script, which may start anything.
+// The program that loads another one: the kernel executes it, too.  False: a script, which may
+// start anything.
 static bool find_loader(Cli *c, const char *program, const char **out) {
   static Diag quiet;
   File f;

@@ -1,10 +1,12 @@
-// files.c -- collects the files of a command line, and refuses what would destroy one of them (files.h).
+// files.c -- collects the files of a command line, and refuses what would destroy one of them
+// (files.h).
 //
-// Files are told apart by device and inode; one that is not there yet by its folder's and its name.  Pipes, terminals and
-// devices may be input and output at the same time.  A folder that is read stands for every file below it.
+// Files are told apart by device and inode; one that is not there yet by its folder's and its
+// name.  Pipes, terminals and devices may be input and output at the same time.  A folder that is
+// read stands for every file below it.
 //
-// What Tenon wrote says so: an artifact by its first bytes, ONNX by its producer, other formats by the words FILE_MARK near
-// their start or at their end.  Raw weights have no room for a mark.
+// What Tenon wrote says so: an artifact by its first bytes, ONNX by its producer, other formats by
+// the words FILE_MARK near their start or at their end.  Raw weights have no room for a mark.
 #include "cli/files.h"
 
 #include "base/cache.h"
@@ -160,7 +162,8 @@ static int check_output(Cli *c, const CliFile *out) {
   return CLI_OK;
 }
 
-// What is printed may go into a file, too.  Whoever opened it decides about its contents, unless it is an input.
+// What is printed may go into a file, too.  Whoever opened it decides about its contents, unless it
+// is an input.
 static int check_streams(Cli *c, const CliFile *in) {
   static const struct {
     int fd;

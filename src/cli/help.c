@@ -1,7 +1,7 @@
 // help.c -- the option table as text: --help, manual pages, the reference page.
 //
-// A text of the table may hold backquoted words.  The terminal shows them as they are, without the quotes;
-// roff sets them bold; Markdown keeps them.
+// A text of the table may hold backquoted words.  The terminal shows them as they are, without the
+// quotes; roff sets them bold; Markdown keeps them.
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -12,7 +12,8 @@ enum { HELP_COLUMN = 26 };
 static const char *bold(FILE *f) { return term_color(f) ? "\033[1m" : ""; }
 static const char *plain(FILE *f) { return term_color(f) ? "\033[0m" : ""; }
 
-// Words of `text` from column `at`, wrapped at the terminal's width and indented; backquotes left out.
+// Words of `text` from column `at`, wrapped at the terminal's width and indented; backquotes left
+// out.
 static void wrap(FILE *f, const char *text, int indent, int at) {
   int width = term_width();
   while (*text) {

@@ -1,8 +1,9 @@
 // inputs.c -- the inputs of a run: given in files, or random from a seed.
 //
-// Random numbers depend on the seed, the input's position and the element's alone, so they are the same on
-// every machine.  Floats lie in [-1, 1).  Integers of 8 bits take their whole range; wider ones are 0 or 1,
-// unless they index a table somewhere: then they lie inside the smallest such table.
+// Random numbers depend on the seed, the input's position and the element's alone, so they are the
+// same on every machine.  Floats lie in [-1, 1).  Integers of 8 bits take their whole range; wider
+// ones are 0 or 1, unless they index a table somewhere: then they lie inside the smallest such
+// table.
 #include "cli/inputs.h"
 
 // ---- which table an integer input indexes ----

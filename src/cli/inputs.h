@@ -31,7 +31,8 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out);
 // Fills in->value from --inputs and --input; other inputs are random.
 MUST_USE tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                                   const OptionValue *one);
-// How many values an index made from each of the graph's parameters may take; 0: it indexes nothing.
+// How many values an index made from each of the graph's parameters may take; 0: it indexes
+// nothing.
 int64_t *input_ranges(Graph *g, Arena *a);
 // NAME.K, as an item of the sequence NAME is called in an archive.  False: the name is no such.
 bool item_name(Str s, Str *out_name, int64_t *out_item);

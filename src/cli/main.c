@@ -1,7 +1,7 @@
 // main.c -- the program: parse, run the command, turn its result into an exit status.
 //
-// A Trap around the command catches what an arena raises when memory runs out.  Output that could not be
-// written (a full disk, a closed pipe) is a failure, too.
+// A Trap around the command catches what an arena raises when memory runs out.  Output that could
+// not be written (a full disk, a closed pipe) is a failure, too.
 #include "base/budget.h"
 #include "cli/confine.h"
 #include "cli/files.h"
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// Nothing of ours outlives the process but a file being written, and then the signal waits (cmd_run.c).
+// Nothing of ours outlives the process but a file being written, and then the signal waits
+// (cmd_run.c).
 static void on_interrupt(int sig) {
   (void)sig;
   _exit(CLI_INTERRUPTED);

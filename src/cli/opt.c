@@ -1,7 +1,8 @@
-// opt.c -- compile options from the command line, and what is needed to look into a pass that breaks.
+// opt.c -- compile options from the command line, and what is needed to look into a pass that
+// breaks.
 //
-// Passes put a new main body in the old one's place when they are done, and nodes never change.  So after a pass
-// has failed, even by a signal, the graph still says what the pass was given.
+// Passes put a new main body in the old one's place when they are done, and nodes never change.  So
+// after a pass has failed, even by a signal, the graph still says what the pass was given.
 #include "cli/opt.h"
 
 #include "base/platform.h"

@@ -1,8 +1,8 @@
 // options.c -- the tables made of options.def, and the parser that reads them.
 //
-// Spellings: --name value, --name=value, -x value, -xvalue, -abc for flags, -- ends options, `-` alone is
-// a positional.  Options may stand before and after positionals.  Every mistake is answered with what
-// was meant, where something is near.
+// Spellings: --name value, --name=value, -x value, -xvalue, -abc for flags, -- ends options, `-`
+// alone is a positional.  Options may stand before and after positionals.  Every mistake is
+// answered with what was meant, where something is near.
 #include "cli/cli.h"
 
 #include "compile/options.h"

@@ -1,4 +1,5 @@
-// tensors.h -- values on their way in and out of a command: array files, ONNX test data, comparison.
+// tensors.h -- values on their way in and out of a command: array files, ONNX test data,
+// comparison.
 #ifndef TENON_CLI_TENSORS_H
 #define TENON_CLI_TENSORS_H
 
@@ -9,8 +10,8 @@
 MUST_USE tenon_status value_of_array(Run *r, const NdArray *v, Value **out);
 // Borrows the tensor's data; EUNSUPPORTED for what an array file cannot hold.
 MUST_USE tenon_status array_of_value(const Value *v, const char *name, Diag *d, NdArray *out);
-// One .pb file of a conformance test, read as what the model's file declares; `type` fills in the element
-// types of what is empty.
+// One .pb file of a conformance test, read as what the model's file declares; `type` fills in the
+// element types of what is empty.
 MUST_USE tenon_status value_of_pb(Run *r, Arena *a, OnnxTypeKind kind, const Type *type, Str bytes,
                                   Value **out);
 // f32[2, 3], seq(...), as the text form spells types
@@ -27,10 +28,11 @@ Tolerance tolerance_scaled(const Value *want);
 typedef struct Comparison {
   const Tolerance *given;  // NULL: by element type
   Arena *arena;            // for the text
-  // Of two ways to compute one thing: roundings go with the largest numbers that were added up, so the bound does too.
+  // Of two ways to compute one thing: roundings go with the largest numbers that were added up, so
+  // the bound does too.
   bool scaled;
-  double
-      factor;  // by which a scaled tolerance grows, and elements that are no floats and may differ (sensitivity.h); 0: none
+  double factor;      // by which a scaled tolerance grows, and elements that are no floats and may
+                      // differ (sensitivity.h); 0: none
   double max_abs;     // largest difference of finite elements seen, over all calls
   int64_t nwrong, n;  // elements outside the tolerance, and all
   const char *why;  // the first difference in words, the worst element named; NULL while all match

@@ -2,10 +2,10 @@
 //
 //   target traits -> optimise -> plan -> verify the plan -> lower -> build
 //
-// The target gives its traits (ir/traits.h).  passes/ rewrites and fuses the graph.  plan/ orders its
-// kernels and places their values, which the plan's verifier checks.  targets/ lowers every kernel
-// to loops and makes code of them.  No other place knows this sequence: the C interface, every
-// command, conform, the fuzzers and the tests name the stage that they want to reach.
+// The target gives its traits (ir/traits.h).  passes/ rewrites and fuses the graph.  plan/ orders
+// its kernels and places their values, which the plan's verifier checks.  targets/ lowers every
+// kernel to loops and makes code of them.  No other place knows this sequence: the C interface,
+// every command, conform, the fuzzers and the tests name the stage that they want to reach.
 #ifndef TENON_COMPILE_COMPILE_H
 #define TENON_COMPILE_COMPILE_H
 
@@ -23,8 +23,8 @@ typedef enum {
 
 // What was done so far, and what it gave; all but the program is in the arena of the calls.
 typedef struct CompileReport {
-  // The last stage that is complete.  A caller sets it to begin later: COMPILE_OPTIMISE takes the graph as it is, COMPILE_PLAN
-  // also the plan that is given here.
+  // The last stage that is complete.  A caller sets it to begin later: COMPILE_OPTIMISE takes the
+  // graph as it is, COMPILE_PLAN also the plan that is given here.
   CompileStage done;
   OptReport opt;
   MemPlan *plan;
@@ -34,11 +34,12 @@ typedef struct CompileReport {
   double seconds[COMPILE_STAGES];  // by stage
 } CompileReport;
 
-// Does the stages after `r->done` up to `until`, in place.  `r` begins as zeros; a later call with the same one goes on
-// where the former ended.  On failure `r->done` says how far it came, and there is no program.
+// Does the stages after `r->done` up to `until`, in place.  `r` begins as zeros; a later call with
+// the same one goes on where the former ended.  On failure `r->done` says how far it came, and
+// there is no program.
 //
-// EINVAL: options exclude one another, or ask for what the target does not have; ECANCELLED: by the watch; EUNSUPPORTED: the
-// target is not here, or cannot compile the graph.
+// EINVAL: options exclude one another, or ask for what the target does not have; ECANCELLED: by the
+// watch; EUNSUPPORTED: the target is not here, or cannot compile the graph.
 MUST_USE tenon_status compile_graph(Graph *g, const CompileOptions *o, CompileStage until, Arena *a,
                                     Diag *d, CompileReport *r);
 // What a guard calls (options.h).

@@ -1,7 +1,8 @@
 // options.h -- the options of a compilation, from the rows of options.def.
 //
-// One row gives the field of CompileOptions and its line of `compile_option`, by which the value is set from text, written
-// to text and compared with the default.  Who adds an option adds a row here, and reads the field where it is used.
+// One row gives the field of CompileOptions and its line of `compile_option`, by which the value is
+// set from text, written to text and compared with the default.  Who adds an option adds a row
+// here, and reads the field where it is used.
 #ifndef TENON_COMPILE_OPTIONS_H
 #define TENON_COMPILE_OPTIONS_H
 
@@ -14,8 +15,8 @@ typedef struct TextList {
   int64_t n;
 } TextList;
 
-// The optimiser under a caller's eyes: `guard` calls optimise_run(r), and may look at the graph when that fails or never
-// returns.
+// The optimiser under a caller's eyes: `guard` calls optimise_run(r), and may look at the graph
+// when that fails or never returns.
 typedef struct OptimiseRun {
   Graph *g;
   const OptOptions *o;
@@ -25,7 +26,8 @@ typedef struct OptimiseRun {
 } OptimiseRun;
 typedef tenon_status OptimiseGuard(void *ctx, const OptimiseRun *r);
 
-// compile_defaults fills it in; a caller then sets what it wants.  Everything it points to is the caller's.
+// compile_defaults fills it in; a caller then sets what it wants.  Everything it points to is the
+// caller's.
 typedef struct CompileOptions {
 #define OPTION_FLAG(id, ...)   bool id;
 #define OPTION_INT(id, ...)    int64_t id;
@@ -46,7 +48,8 @@ typedef struct CompileOptions {
   struct CSource *c_source;  // target c: gets the source instead of having it compiled
   const struct CSourceOptions *c_options;
   const char *cflags;  // target c: of the C compiler
-  // Gets the loops that a program needs as long as it lives (Target.keeps_loops); NULL: the arena of the call does.
+  // Gets the loops that a program needs as long as it lives (Target.keeps_loops); NULL: the arena
+  // of the call does.
   Arena *keep;
   // ---- who follows ----
   const Watch *watch;                  // told of each pass, node and kernel; may be NULL
@@ -99,8 +102,9 @@ extern const CompileOptionRow compile_option[COMPILE_OPTIONS];
 extern const char *const compile_option_kind_name[];  // by CompileOptionKind: "flag", "int", ...
 
 void compile_defaults(CompileOptions *o);  // -O3, for no target
-// Sets an option by its name, with _ or -, as text: a flag takes 1, 0, true or false; a list gets one more value.  What is
-// kept of the text is in `a`.  EINVAL: there is no such option, or it takes no such value.
+// Sets an option by its name, with _ or -, as text: a flag takes 1, 0, true or false; a list gets
+// one more value.  What is kept of the text is in `a`.  EINVAL: there is no such option, or it
+// takes no such value.
 MUST_USE tenon_status compile_option_set(CompileOptions *o, const char *name, const char *value,
                                          Arena *a, Diag *d);
 // Of row `id`, which the text is checked against.
@@ -108,11 +112,14 @@ MUST_USE tenon_status compile_option_put(CompileOptions *o, int id, const char *
                                          Diag *d);
 // Options exclude one another: EINVAL.
 MUST_USE tenon_status compile_options_check(const CompileOptions *o, Diag *d);
-// "name=value" of every option with one of these marks that is not at its default, in the order of the rows.
+// "name=value" of every option with one of these marks that is not at its default, in the order of
+// the rows.
 TextList compile_options_list(const CompileOptions *o, unsigned marks, Arena *a);
-// The same with OPTION_KEY as one text for the key of the cache of kernels; "" where there are none.
+// The same with OPTION_KEY as one text for the key of the cache of kernels; "" where there are
+// none.
 const char *compile_options_key(const CompileOptions *o, Arena *a);
-// The whole number of a text with K, M, G or T behind it for powers of `k`, or without; false: it is none.
+// The whole number of a text with K, M, G or T behind it for powers of `k`, or without; false: it
+// is none.
 bool parse_scaled(const char *text, int64_t k, int64_t *out);
 
 #endif

@@ -1,7 +1,7 @@
 // cost.c -- operations, bytes and memory of a graph (cost.h).
 //
-// One walk over each body in the order of its nodes.  Memory: a value lives from its node to its last user;
-// the most that live at once is the peak, which is what the interpreter takes.
+// One walk over each body in the order of its nodes.  Memory: a value lives from its node to its
+// last user; the most that live at once is the peak, which is what the interpreter takes.
 //
 // Needs:      inferred types.
 // Guarantees: counts saturate instead of overflowing; a size that is not known counts as nothing.
@@ -113,8 +113,8 @@ static void control_cost(Coster *c, const Node *n, NodeCost *out) {
 
 static void node_cost(Coster *c, const Node *n, NodeCost *out);
 
-// The operations of a composite: those of its expansion's nodes, down to its own operands.  -1 when it
-// declines to be decomposed.
+// The operations of a composite: those of its expansion's nodes, down to its own operands.  -1 when
+// it declines to be decomposed.
 static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   Graph *g = c->g;
   Node **out = arena_array(c->arena, Node *, n->nres);
@@ -151,8 +151,8 @@ static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   return flops;
 }
 
-// A kernel moves what it is given and what it gives, whatever its body does in between; of a value that is
-// only read through index maps, no more than those give.
+// A kernel moves what it is given and what it gives, whatever its body does in between; of a value
+// that is only read through index maps, no more than those give.
 static void kernel_cost(Coster *c, const Node *n, NodeCost *out) {
   const fused_attrs *at = n->attrs;
   int64_t inner = 0, read = 0;

@@ -30,14 +30,16 @@ typedef struct GraphCost {
   int64_t const_bytes;  // of every constant that the graph uses
   int64_t nunknown;     // nodes with a size that depends on data
 } GraphCost;
-// A composite without a cost of its own costs what its expansion does.  A branch costs its more expensive body, a loop
-// as many iterations as are known (else one).
+// A composite without a cost of its own costs what its expansion does.  A branch costs its more
+// expensive body, a loop as many iterations as are known (else one).
 void cost_graph(Graph *g, const DimBinding *b, Arena *a, GraphCost *out);
 // One node of any body.
 void cost_node(Graph *g, const Node *n, const DimBinding *b, Arena *a, NodeCost *out);
-// What one node reads and writes; an unknown size counts as nothing, a view of the same bytes as nothing.
+// What one node reads and writes; an unknown size counts as nothing, a view of the same bytes as
+// nothing.
 int64_t cost_node_bytes(Graph *g, const Node *n, const DimBinding *b, Arena *a);
-// A guess of what a small kernel takes one core, in nanoseconds: far from the peaks, since little work has little reuse.
+// A guess of what a small kernel takes one core, in nanoseconds: far from the peaks, since little
+// work has little reuse.
 static inline double cost_ns(double flops, double bytes) { return flops / 32 + bytes / 16; }
 // Bytes of a value at these sizes; false when a size is not known.
 bool cost_type_bytes(const Type *t, const DimBinding *b, int64_t *out);

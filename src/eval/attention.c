@@ -1,9 +1,10 @@
 // attention.c -- softmax(q k' + masks) v, streamed over blocks of query rows.
 //
-// A task is a block of rows of one head of one batch.  It holds that many rows of scores and no more, so
-// the memory does not grow with the square of the sequence.  Keys and values are read in place,
-// those of the KV cache first, without concatenating the two.
-// Guarantees: a masked key has no part in a row, whatever it holds; a row without keys is zero.  Rows do not depend on each
+// A task is a block of rows of one head of one batch.  It holds that many rows of scores and no
+// more, so the memory does not grow with the square of the sequence.  Keys and values are read in
+// place, those of the KV cache first, without concatenating the two.
+// Guarantees: a masked key has no part in a row, whatever it holds; a row without keys is zero.
+//             Rows do not depend on each
 // other, so that neither the blocks nor the threads show in the result.
 #include "eval/attention.h"
 

@@ -1,4 +1,5 @@
-// cast.c -- conversions between types, and the element-wise ops that are not one expression: where, is_inf, clip.
+// cast.c -- conversions between types, and the element-wise ops that are not one expression: where,
+// is_inf, clip.
 #include "eval/elementwise.h"
 #include "eval/scalar.h"
 
@@ -8,8 +9,8 @@
 
 // ---- cast ----
 
-// A 64-bit integer as a double whose second rounding, to the narrower float, is still correct: when bits are
-// lost the last bit kept is set (rounding to odd).
+// A 64-bit integer as a double whose second rounding, to the narrower float, is still correct: when
+// bits are lost the last bit kept is set (rounding to odd).
 static double odd_from_u64(uint64_t m, bool negative) {
   double d = (double)m;
   if (m >> 53) {
@@ -48,7 +49,8 @@ static void store_floats(const CastJob *j, int64_t at, int64_t n, const double *
   }
 }
 
-// f32 as bf16, which whole models of weights are narrowed by: the upper half, rounded to the nearest, ties to even.
+// f32 as bf16, which whole models of weights are narrowed by: the upper half, rounded to the
+// nearest, ties to even.
 static void narrow(const void *in, void *out, int64_t at, int64_t n) {
   const char *from = (const char *)in + at * 4;
   uint16_t *to = (uint16_t *)out + at;

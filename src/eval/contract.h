@@ -63,24 +63,23 @@ EvalFn eval_dot, eval_mat_mul, eval_gemm, eval_einsum, eval_conv, eval_conv_tran
     eval_conv_integer, eval_mat_mul_integer, eval_q_linear_conv, eval_q_linear_mat_mul,
     eval_deform_conv, eval_det, eval_causal_conv_with_state, eval_col2im;
 
-// ---- pieces shared with the ops' inference ----
-// Sizes of a transposed convolution along one axis; false when they do not fit.  *out_lo is the pad at the
-// beginning.  output_shape < 0: not given.
+// ---- pieces shared with the ops' inference ---- Sizes of a transposed convolution along one axis;
+// false when they do not fit.  *out_lo is the pad at the beginning.  output_shape < 0: not given.
 bool conv_transpose_axis(int auto_pad, int64_t in, int64_t kernel, int64_t stride, int64_t dilation,
                          int64_t pad_lo, int64_t pad_hi, int64_t output_padding,
                          int64_t output_shape, int64_t *out_size, int64_t *out_lo);
 
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + MAX_RANK, EINSUM_MAX_OPERANDS = 64 };
-// An equation worked out for operands of given ranks.  Labels 0..51 are letters, those above are the
-// dimensions that an ellipsis stands for, right-aligned.
+// An equation worked out for operands of given ranks.  Labels 0..51 are letters, those above are
+// the dimensions that an ellipsis stands for, right-aligned.
 typedef struct Einsum {
   int nops, nout;
   int nlabels[EINSUM_MAX_OPERANDS];
   uint8_t label[EINSUM_MAX_OPERANDS][MAX_RANK];
   uint8_t out[MAX_RANK];
 } Einsum;
-// rank[i] < 0: not known (then the term must have no ellipsis).  Returns NULL when sound, else what is
-// wrong, with *out_at the position in the equation.
+// rank[i] < 0: not known (then the term must have no ellipsis).  Returns NULL when sound, else what
+// is wrong, with *out_at the position in the equation.
 const char *einsum_parse(Str equation, int nops, const int *rank, Einsum *out, int64_t *out_at);
 
 #endif

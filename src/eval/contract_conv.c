@@ -1,10 +1,11 @@
 // contract_conv.c -- convolutions, plain, transposed, integer and quantised, of any rank.
 //
-// A convolution is a matrix product: rows are a group's output channels, columns its output positions, and
-// k runs over input channels and taps.  The right operand ("patches") is never stored: each block is gathered
-// from the input when the product asks for it.  A transposed convolution differs only in which input
-// position a tap reads.  A group with one output channel (depthwise) sums its runs directly.  So does a transposed
-// convolution with a weight that is not finite: no input lies between two strides, so no 0 may be multiplied by infinity.
+// A convolution is a matrix product: rows are a group's output channels, columns its output
+// positions, and k runs over input channels and taps.  The right operand ("patches") is never
+// stored: each block is gathered from the input when the product asks for it.  A transposed
+// convolution differs only in which input position a tap reads.  A group with one output channel
+// (depthwise) sums its runs directly.  So does a transposed convolution with a weight that is not
+// finite: no input lies between two strides, so no 0 may be multiplied by infinity.
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/gemm.h"
@@ -61,7 +62,8 @@ static void line_plain(const Patches *p, int64_t base, int64_t o, int64_t k, int
   memset(out + last, 0, sizeof(double) * (size_t)(n - last));
 }
 
-// The same for a transposed convolution: output o reads input (o + lo - k * dilation) / stride, if whole.
+// The same for a transposed convolution: output o reads input (o + lo - k * dilation) / stride, if
+// whole.
 static void line_transposed(const Patches *p, int64_t base, int64_t o, int64_t k, int64_t n,
                             double *out) {
   const Window *w = &p->w;
@@ -78,7 +80,8 @@ static void line_transposed(const Patches *p, int64_t base, int64_t o, int64_t k
   for (int64_t i = 0; i < count; i++) out[first + i * stride] = run[i];
 }
 
-// The row that tap coordinates `k` of outputs `o` (last axis aside) read; false when it lies in the padding.
+// The row that tap coordinates `k` of outputs `o` (last axis aside) read; false when it lies in the
+// padding.
 static bool row_base(const Patches *p, const int64_t *o, const int64_t *k, int64_t *base) {
   const Window *w = &p->w;
   int64_t off = 0;
@@ -203,8 +206,8 @@ static void flatten_trivial(Window *w) {
   w->lo[0] = w->hi[0] = 0;
 }
 
-// Everything but the shapes: runs the product for weights laid out by row and k offsets.  skip: taps without an
-// element add nothing; else they add 0 times their weight.
+// Everything but the shapes: runs the product for weights laid out by row and k offsets.  skip:
+// taps without an element add nothing; else they add 0 times their weight.
 static void conv_run(Eval *e, Patches *p, GemmMat *w, const ConvOut *out, bool skip) {
   flatten_trivial(&p->w);
   int64_t nk = p->channels * p->w.nkernel, batches = out->y->n / (out->m * out->n);
@@ -323,8 +326,8 @@ static tenon_status need_bytes(Eval *e, int i, const char *name) {
   return eval_fail(e, TENON_EINVAL, "%s is %s, must be i8 or u8", name, dtype_name(t));
 }
 
-// One number, or one an output channel, as a table of `channels` words repeated for each batch; NULL
-// input: all 0.
+// One number, or one an output channel, as a table of `channels` words repeated for each batch;
+// NULL input: all 0.
 static tenon_status channel_table(Eval *e, int input, const char *name, int64_t batch,
                                   int64_t channels, const double **out) {
   const Value *v = eval_in(e, input);

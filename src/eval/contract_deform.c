@@ -1,7 +1,8 @@
 // contract_deform.c -- deformable and causal convolution, col2im, determinants.
 //
-// A deformable convolution is the product of contract_conv.c with patches read between the pixels: each tap
-// is moved by an offset from data and interpolated linearly; outside the input everything is 0.
+// A deformable convolution is the product of contract_conv.c with patches read between the pixels:
+// each tap is moved by an offset from data and interpolated linearly; outside the input everything
+// is 0.
 #include "eval/contract.h"
 #include "eval/gemm.h"
 

@@ -1,8 +1,8 @@
 // contract_dot.c -- dot and the matrix products, on the one product of gemm.c.
 //
 // Each op only says how its operands are seen as batch x row x k, through tables of offsets.
-// Floats are summed in double; integers exactly: 8- and 16-bit products in double where no sum can pass
-// 2^53, all else in 64 bits that wrap.
+// Floats are summed in double; integers exactly: 8- and 16-bit products in double where no sum can
+// pass 2^53, all else in 64 bits that wrap.
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/gemm.h"
@@ -331,8 +331,8 @@ tenon_status eval_gemm(Eval *e) {
 
 // ---- integer and quantised products ----
 
-// A scale or zero point for each row of an operand (its columns, for the right one) and batch, as doubles:
-// a scalar, one number a row, or the operand's shape with 1 along k.
+// A scale or zero point for each row of an operand (its columns, for the right one) and batch, as
+// doubles: a scalar, one number a row, or the operand's shape with 1 along k.
 static tenon_status per_row(Eval *e, const MatMul *s, int input, const Value *of, bool right,
                             const char *what, const double **out) {
   const Value *v = eval_in(e, input);

@@ -1,10 +1,11 @@
 // contract_einsum.c -- sums over index letters.
 //
-// The equation becomes lists of labels; an operand is a view with one size and stride a label, so that
-// a repeated letter (a diagonal) is a sum of strides.  Operands are joined from left to right: each join is
-// one matrix product in which a label that both sides have is a batch when something later still needs
-// it, and contracted when not.  Labels that only one side has and nobody needs are summed away first.
-// What lies between two joins stays in double (or wrapping 64-bit integers): one rounding, at the end.
+// The equation becomes lists of labels; an operand is a view with one size and stride a label, so
+// that a repeated letter (a diagonal) is a sum of strides.  Operands are joined from left to right:
+// each join is one matrix product in which a label that both sides have is a batch when something
+// later still needs it, and contracted when not.  Labels that only one side has and nobody needs
+// are summed away first.  What lies between two joins stays in double (or wrapping 64-bit
+// integers): one rounding, at the end.
 #include "eval/contract.h"
 #include "eval/gemm.h"
 
@@ -44,7 +45,8 @@ static const char *parse_term(Str s, int64_t *at, Term *t) {
   return NULL;
 }
 
-// The term's labels with the ellipsis written out as `dots` dimensions, right-aligned among all such.
+// The term's labels with the ellipsis written out as `dots` dimensions, right-aligned among all
+// such.
 static const char *spell_out(const Term *t, int dots, uint8_t *out, int *out_n) {
   int n = 0;
   if (t->n + dots > MAX_RANK) return "a term with too many dimensions";
@@ -194,7 +196,8 @@ static void sum_run(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-// Sums over every label of v that is not in `keep` and leaves a dense tensor over `keep`, in that order.
+// Sums over every label of v that is not in `keep` and leaves a dense tensor over `keep`, in that
+// order.
 static tenon_status view_sum(Eval *e, View *v, int nkeep, const uint8_t *keep, bool ints,
                              Value *out) {
   int64_t dim[EINSUM_LABELS], stride[EINSUM_LABELS], ddim[EINSUM_LABELS], dstride[EINSUM_LABELS];

@@ -15,7 +15,8 @@ ATTR_STRUCT(mat_mul_n_bits, MAT_MUL_N_BITS_ATTRS);
 ATTR_STRUCT(unpack_n_bits, UNPACK_N_BITS_ATTRS);
 EvalFn eval_inverse, eval_mat_mul_n_bits, eval_unpack_n_bits;
 
-// The weights of mat_mul_n_bits and unpack_n_bits, [rows, blocks, bytes of a block]; false where they do not fit a depth.
+// The weights of mat_mul_n_bits and unpack_n_bits, [rows, blocks, bytes of a block]; false where
+// they do not fit a depth.
 typedef struct NBits {
   int64_t rows, blocks, bytes, bits, block, depth;  // block: weights of one
 } NBits;

@@ -1,6 +1,8 @@
-// contrib_bits.c -- weight-only quantization (2, 4 or 8 bits): GEMM with packed weights, and unpacking them.
+// contrib_bits.c -- weight-only quantization (2, 4 or 8 bits): GEMM with packed weights, and
+// unpacking them.
 //
-// In a product a weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in double.
+// In a product a weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in
+// double.
 #include "eval/contrib.h"
 
 bool int4_fits(NBits *q) {

@@ -1,7 +1,7 @@
 // control.c -- control flow on values.
 //
-// Values that an iteration gives are released when the next one has taken them over; rows of scan results
-// are kept until the end and stacked once.
+// Values that an iteration gives are released when the next one has taken them over; rows of scan
+// results are kept until the end and stacked once.
 #include "eval/control.h"
 
 static tenon_status run_body(Eval *e, const struct Body *b, Value *const *in, int64_t nin,

@@ -1,7 +1,7 @@
 // control.h -- control flow: attributes and evaluation.
 //
-// A body's parameters are the op's own values followed by the captured ones; the op's operands end with the
-// captured values in the same order.  Bodies are run through run->call_body.
+// A body's parameters are the op's own values followed by the captured ones; the op's operands end
+// with the captured values in the same order.  Bodies are run through run->call_body.
 #ifndef TENON_EVAL_CONTROL_H
 #define TENON_EVAL_CONTROL_H
 
@@ -13,8 +13,9 @@
   A(T, body, then_branch, 0, "run when the condition holds")                                       \
   A(T, body, else_branch, 0, "run when it does not")
 ATTR_STRUCT(if, IF_ATTRS);
-// Of each scan result that a model declares a shape for: the rank of a row, then its sizes, -1 where not said; a rank of -1 where the
-// model declares none, or the body tells more.  Only a loop without an iteration needs it.
+// Of each scan result that a model declares a shape for: the rank of a row, then its sizes, -1
+// where not said; a rank of -1 where the model declares none, or the body tells more.  Only a loop
+// without an iteration needs it.
 #define ROW_SHAPES(A, T)                                                                           \
   A(T, i64s, row_shapes, ,                                                                         \
     "declared rank and sizes of a row of each scan result, -1 where not said")

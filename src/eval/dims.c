@@ -1,6 +1,7 @@
 // dims.c -- evaluates expressions over the operands' sizes.
 //
-// Guarantees: reads no element; a size that is not there, a division by 0 and an overflow are errors.
+// Guarantees: reads no element; a size that is not there, a division by 0 and an overflow are
+//             errors.
 #include "eval/dims.h"
 
 int64_t dims_parse(IntPool *p, Str sizes, Dim *out) {

@@ -1,7 +1,7 @@
 // elementwise.c -- walking broadcast operands in blocks.
 //
-// A block is a run of result elements in row-major order.  Along the last axis an operand either advances
-// by one or stands still, so a block is filled in runs, not element by element.
+// A block is a run of result elements in row-major order.  Along the last axis an operand either
+// advances by one or stands still, so a block is filled in runs, not element by element.
 #include "eval/elementwise.h"
 
 // `stride`: of each operand by the result's axes.
@@ -34,7 +34,8 @@ tenon_status broadcast_init(Eval *e, const Value *const *in, int n, Broadcast *b
   return TENON_OK;
 }
 
-// The operand's element index at result position `at`, and how many positions remain on the last axis.
+// The operand's element index at result position `at`, and how many positions remain on the last
+// axis.
 static int64_t locate(const Broadcast *b, int k, int64_t at, int64_t *left) {
   int64_t index = 0;
   *left = 1;

@@ -11,7 +11,8 @@ typedef struct Broadcast {
   int rank, n;
   int64_t dims[MAX_RANK], count;
   const Value *in[EW_MAX_IN];
-  // The result's axes without those of one element, and with those as one that every operand goes through as through one.
+  // The result's axes without those of one element, and with those as one that every operand goes
+  // through as through one.
   int axes;
   int64_t size[MAX_RANK], stride[EW_MAX_IN][MAX_RANK];
   bool dense[EW_MAX_IN];  // same shape as the result

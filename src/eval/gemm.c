@@ -1,15 +1,16 @@
 // gemm.c -- blocked matrix product in double or wrapping 64-bit integers.
 //
-// The output is cut into tiles; each thread takes tiles in turn, packs the operands' blocks into panels and
-// runs a 6 x 8 register tile over them.  The tile's sums stay in a buffer between blocks of k, so each
-// element's additions happen in ascending order of k whatever the blocking.
-// Needs: loaders that fill panels (see gemm.h).  Takes its buffers from run->scratch before it starts.
+// The output is cut into tiles; each thread takes tiles in turn, packs the operands' blocks into
+// panels and runs a 6 x 8 register tile over them.  The tile's sums stay in a buffer between blocks
+// of k, so each element's additions happen in ascending order of k whatever the blocking.
+// Needs: loaders that fill panels (see gemm.h).  Takes its buffers from run->scratch before it
+//        starts.
 #include "eval/gemm.h"
 
 #include <stdatomic.h>
 
-// The kernel is compiled once for each vector unit and chosen when the library is loaded.  Contraction of
-// multiply and add is off for all of them, so they give the same bits.
+// The kernel is compiled once for each vector unit and chosen when the library is loaded.
+// Contraction of multiply and add is off for all of them, so they give the same bits.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) &&   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define PER_CPU __attribute__((target_clones("avx512f", "avx2", "default")))

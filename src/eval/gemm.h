@@ -1,10 +1,12 @@
 // gemm.h -- the one matrix product behind every contraction of the reference evaluation.
 //
 // c[b][i][j] = sum over k of a[b][i][k] * b[b][j][k], in double or in wrapping 64-bit integers.
-// Operands are fetched block by block through callbacks, so that transposition, broadcasting, gathering
-// (im2col), zero points and element types cost no copies of whole tensors.
-// Guarantees: every output element is the sum over k in ascending order, starting from 0, without fused
-// multiply-add: the bits do not depend on blocking, on the machine's vectors or on the number of threads.
+// Operands are fetched block by block through callbacks, so that transposition, broadcasting,
+// gathering (im2col), zero points and element types cost no copies of whole tensors.
+// Guarantees: every output element is the sum over k in ascending order, starting from 0, without
+//             fused
+// multiply-add: the bits do not depend on blocking, on the machine's vectors or on the number of
+// threads.
 #ifndef TENON_EVAL_GEMM_H
 #define TENON_EVAL_GEMM_H
 

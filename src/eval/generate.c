@@ -1,5 +1,5 @@
-// generate.c -- reference evaluation of ops that make elements: range, constant_of_shape, eye_like and the
-// random ops.
+// generate.c -- reference evaluation of ops that make elements: range, constant_of_shape, eye_like
+// and the random ops.
 //
 // The generator is a 64-bit mixing function of key and counter (SplitMix64's): see generate.h.
 // Guarantees: the same draws for any number of threads.

@@ -1,8 +1,9 @@
-// generate.h -- attributes and reference evaluation of ops that make elements: ranges, constants, random draws.
+// generate.h -- attributes and reference evaluation of ops that make elements: ranges, constants,
+// random draws.
 //
-// A random op draws by counting: element i is a function of a key and i alone, the key one of the run's
-// seed (or the op's own) and of the node's instance number.  So a draw depends neither on threads nor on
-// the order of nodes, and two nodes never share one.
+// A random op draws by counting: element i is a function of a key and i alone, the key one of the
+// run's seed (or the op's own) and of the node's instance number.  So a draw depends neither on
+// threads nor on the order of nodes, and two nodes never share one.
 #ifndef TENON_EVAL_GENERATE_H
 #define TENON_EVAL_GENERATE_H
 
@@ -65,7 +66,8 @@ ATTR_STRUCT(bernoulli, BERNOULLI_ATTRS);
 ATTR_STRUCT(dropout, DROPOUT_ATTRS);
 EvalFn eval_multinomial, eval_bernoulli, eval_dropout;
 
-// How many elements start, start + delta, ... has before limit; -1 when that is not a number of elements.
+// How many elements start, start + delta, ... has before limit; -1 when that is not a number of
+// elements.
 int64_t range_count_f64(double start, double limit, double delta);
 int64_t range_count_i64(int64_t start, int64_t limit, int64_t delta);
 

@@ -1,8 +1,9 @@
 // image.c -- resize: nearest, linear and cubic, one axis after the other.
 //
-// Every position of the result maps to a position in x, axis by axis.  Nearest is a gather through one
-// table of indices an axis, so it moves any dtype exactly.  Linear and cubic are separable: each axis is a
-// pass over doubles with a table of weights, and the result is rounded once, after the last pass.
+// Every position of the result maps to a position in x, axis by axis.  Nearest is a gather through
+// one table of indices an axis, so it moves any dtype exactly.  Linear and cubic are separable:
+// each axis is a pass over doubles with a table of weights, and the result is rounded once, after
+// the last pass.
 #include "eval/image.h"
 
 #include <math.h>
@@ -176,8 +177,8 @@ static double unscale(const AxisPlan *a, double v) {
   return a->rounds ? (double)(float)(v / a->scale) : v / a->scale;
 }
 
-// The specification's length_resized is `out`, the length that the result has; half_pixel_symmetric alone asks for the width that
-// may be a fraction.
+// The specification's length_resized is `out`, the length that the result has; half_pixel_symmetric
+// alone asks for the width that may be a fraction.
 static double source_position(int mode, const AxisPlan *a, int64_t i) {
   double v = (double)i, last = (double)(a->in - 1);
   switch (mode) {
@@ -229,7 +230,8 @@ static void fill_weights(const resize_attrs *at, AxisPlan *a, int64_t first, int
   a->outside[i] =
       at->coordinate_transformation_mode == RESIZE_TF_CROP && !(x >= 0 && x <= (double)(a->in - 1));
   if (a->outside[i]) return;
-  // The pixel left of the position, strictly: a position on a pixel has that pixel as its right one.
+  // The pixel left of the position, strictly: a position on a pixel has that pixel as its right
+  // one.
   double left = ceil(x) - 1, t = x - left;
   a->start[i] = (int64_t)left + first;
   if (at->antialias) {
@@ -306,7 +308,8 @@ static void gather_row(const Value *x, int64_t from, const int64_t *index, int64
   }
 }
 
-// A result as a number of its type; of integers the nearest one where it is outside: the overshoot of a cubic filter, mostly.
+// A result as a number of its type; of integers the nearest one where it is outside: the overshoot
+// of a cubic filter, mostly.
 static void put_saturated(Value *y, int64_t i, double v) {
   DType t = y->dtype;
   int bits = dtype_bits(t);

@@ -37,8 +37,8 @@ enum { SAMPLE_MAX_SPATIAL = 4 };
 ATTR_STRUCT(affine_grid, AFFINE_GRID_ATTRS);
 // clang-format on
 
-// Size of an axis scaled by a factor: exact for factors with a short binary fraction, else as the product
-// of two f32 numbers, which is what shape inference everywhere computes.  -1: does not fit.
+// Size of an axis scaled by a factor: exact for factors with a short binary fraction, else as the
+// product of two f32 numbers, which is what shape inference everywhere computes.  -1: does not fit.
 int64_t resize_size(int64_t size, double scale);
 // The sizes that a policy other than stretch gives; `scale` is the factor of all these axes.
 bool resize_policy_scale(int policy, int n, const int64_t *sizes, const int64_t *in, double *scale);

@@ -1,7 +1,7 @@
 // image_sample.c -- grid_sample and affine_grid.
 //
-// A point of the grid gives, per spatial axis, up to four taps (index and weight); their product is the
-// point's taps, which are found once and used for every channel.
+// A point of the grid gives, per spatial axis, up to four taps (index and weight); their product is
+// the point's taps, which are found once and used for every channel.
 #include "eval/image.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ typedef struct Taps {
   double weight[4];
 } Taps;
 
-// A grid coordinate in [-1, 1] as a position in pixels.  Nearest rounds at halves, so there the position
-// is computed in f32, as grids are, and as every implementation does.
+// A grid coordinate in [-1, 1] as a position in pixels.  Nearest rounds at halves, so there the
+// position is computed in f32, as grids are, and as every implementation does.
 static double denormalise(const SampleJob *j, int axis, double g) {
   double n = (double)j->dims[axis];
   if (j->at->mode == SAMPLE_NEAREST && j->grid->dtype == DT_F32) {

@@ -1,8 +1,9 @@
 // index.c -- reference evaluation of gather and scatter in all their forms, and one_hot.
 //
-// Guarantees: every index is checked before anything is read or written; elements are copied as they are.
-// Scatters with a reduction collect in double (integers in 64 bits, wrapping) and round once, in the
-// order of the updates.
+// Guarantees: every index is checked before anything is read or written; elements are copied as
+//             they are.
+// Scatters with a reduction collect in double (integers in 64 bits, wrapping) and round once, in
+// the order of the updates.
 #include "eval/index.h"
 #include "eval/move.h"
 
@@ -106,8 +107,8 @@ tenon_status eval_gather_elements(Eval *e) {
   return TENON_OK;
 }
 
-// Index tuples of length `len` (the last axis of ix) below `batch` shared axes: the block of data that each
-// selects, a block being the axes of data after those that are indexed.
+// Index tuples of length `len` (the last axis of ix) below `batch` shared axes: the block of data
+// that each selects, a block being the axes of data after those that are indexed.
 static tenon_status tuple_blocks(Eval *e, const Value *x, const Value *ix, Ints index, int batch,
                                  int len, int64_t *out) {
   int64_t ntuples = len ? index.n / len : dims_product(ix->dims, 0, ix->rank - 1);

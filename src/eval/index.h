@@ -1,4 +1,5 @@
-// index.h -- attributes and reference evaluation of the index ops: gather, scatter, sort, select, scan.
+// index.h -- attributes and reference evaluation of the index ops: gather, scatter, sort, select,
+// scan.
 #ifndef TENON_EVAL_INDEX_H
 #define TENON_EVAL_INDEX_H
 
@@ -79,7 +80,8 @@ EvalFn eval_hardmax;
 ATTR_STRUCT(non_max_suppression, NON_MAX_SUPPRESSION_ATTRS);
 EvalFn eval_non_max_suppression;
 
-// A key that orders elements as their values do: -0 as 0, NaN above all; not for strings and complex.
+// A key that orders elements as their values do: -0 as 0, NaN above all; not for strings and
+// complex.
 uint64_t order_key(DType t, const void *base, int64_t i);
 
 #endif

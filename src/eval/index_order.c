@@ -1,10 +1,12 @@
-// index_order.c -- reference evaluation of the ops that search and sort: top_k, arg_max, arg_min, hardmax, non_zero,
-// compress, cum_sum, cum_prod.
+// index_order.c -- reference evaluation of the ops that search and sort: top_k, arg_max, arg_min,
+// hardmax, non_zero, compress, cum_sum, cum_prod.
 //
-// Values are compared through a 64-bit key that orders every real dtype exactly, so one sort serves all.
-// Sorting is a heap sort with the position as the last criterion: in place, and the result is unique.
+// Values are compared through a 64-bit key that orders every real dtype exactly, so one sort serves
+// all.  Sorting is a heap sort with the position as the last criterion: in place, and the result is
+// unique.
 //
-// No key is a mark: of integers every key is a value.  Only keys of floats have one that stands for NaN.
+// No key is a mark: of integers every key is a value.  Only keys of floats have one that stands for
+// NaN.
 //
 // Guarantees: of equal values the lower position comes first; NaN counts as the largest.
 #include "eval/index.h"

@@ -1,7 +1,7 @@
 // loss.c -- negative log likelihood of target classes, with or without a softmax before it.
 //
-// Scores are [batch, classes, positions...], targets [batch, positions...].  Sums run over the positions in
-// order, in double.
+// Scores are [batch, classes, positions...], targets [batch, positions...].  Sums run over the
+// positions in order, in double.
 #include "eval/loss.h"
 
 #include <math.h>

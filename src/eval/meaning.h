@@ -1,4 +1,5 @@
-// meaning.h -- what the expressions of scalar.def call: for all that turn its meanings into functions.
+// meaning.h -- what the expressions of scalar.def call: for all that turn its meanings into
+// functions.
 #ifndef TENON_EVAL_MEANING_H
 #define TENON_EVAL_MEANING_H
 

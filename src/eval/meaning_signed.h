@@ -1,5 +1,5 @@
-// meaning_signed.h -- the integer meanings of scalar.def read for int64_t.  Included before the list, to be read again as
-// unsigned afterwards (meaning_unsigned.h): so it has no guard.
+// meaning_signed.h -- the integer meanings of scalar.def read for int64_t.  Included before the
+// list, to be read again as unsigned afterwards (meaning_unsigned.h): so it has no guard.
 #define INT_DIV(x, y)     trunc_div(x, y)
 #define INT_REM(x, y)     trunc_rem(x, y)
 #define INT_MOD(x, y)     floor_mod(x, y)

@@ -1,4 +1,5 @@
-// meaning_unsigned.h -- the integer meanings of scalar.def read for uint64_t.  Takes the place of meaning_signed.h.
+// meaning_unsigned.h -- the integer meanings of scalar.def read for uint64_t.  Takes the place of
+// meaning_signed.h.
 #undef INT_DIV
 #undef INT_REM
 #undef INT_MOD

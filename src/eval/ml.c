@@ -1,4 +1,5 @@
-// ml.c -- preprocessing of rows of features, and what the models share: matrices, transforms of scores.
+// ml.c -- preprocessing of rows of features, and what the models share: matrices, transforms of
+// scores.
 #include "eval/ml.h"
 
 #include <math.h>

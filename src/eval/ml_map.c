@@ -1,4 +1,5 @@
-// ml_map.c -- looking things up: encoders of labels and categories, and the ops that make and read maps.
+// ml_map.c -- looking things up: encoders of labels and categories, and the ops that make and read
+// maps.
 #include "eval/ml.h"
 #include "eval/scalar.h"
 
@@ -216,7 +217,8 @@ static int compare_entries(const void *a, const void *b) {
   return x->key < y->key ? -1 : x->key > y->key;
 }
 
-// The map's values as a row: in order of their keys, or each at its key (the rest as `values` zeroes them).
+// The map's values as a row: in order of their keys, or each at its key (the rest as `values`
+// zeroes them).
 static tenon_status lay_out(Eval *e, const Value *keys, const Value *values,
                             const cast_map_attrs *at, Value **out) {
   bool sparse = at->map_form == 1;

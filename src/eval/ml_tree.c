@@ -1,9 +1,9 @@
 // ml_tree.c -- ensembles of decision trees.
 //
-// Both encodings (lists of nodes with ids, and the flat one of opset 5) become one Forest: inner nodes with
-// two children, leaves with any number of votes.  The trees come from a model, so everything is checked
-// while the forest is built: children exist, no node is its own ancestor, votes name real targets.  After that
-// a walk from a root always ends.
+// Both encodings (lists of nodes with ids, and the flat one of opset 5) become one Forest: inner
+// nodes with two children, leaves with any number of votes.  The trees come from a model, so
+// everything is checked while the forest is built: children exist, no node is its own ancestor,
+// votes name real targets.  After that a walk from a root always ends.
 #include "eval/ml.h"
 
 #include <math.h>

@@ -6,7 +6,8 @@
 
 enum { GRAIN = 1 << 15 };  // output elements of one piece of work
 
-// By memcpy of a fixed size, which compiles to plain moves: a constant in a mapped file may lie anywhere.
+// By memcpy of a fixed size, which compiles to plain moves: a constant in a mapped file may lie
+// anywhere.
 #define COPY_LOOP(bytes)                                                                           \
   do {                                                                                             \
     char *to = (char *)dst + di * (bytes);                                                         \
@@ -70,8 +71,9 @@ static void strided_piece(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-// A transposition: neighbours in the source are those of axis `k`, neighbours in the result along the last one.  In tiles,
-// so that what one line of the source brings into the cache is used while it is there.
+// A transposition: neighbours in the source are those of axis `k`, neighbours in the result along
+// the last one.  In tiles, so that what one line of the source brings into the cache is used while
+// it is there.
 typedef struct Tiled {
   Strided s;
   int k;

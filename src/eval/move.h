@@ -1,19 +1,21 @@
 // move.h -- copying elements between dense tensors, by strides or by index maps.
 //
-// Every movement and index op is one of three copies: by strides (transpose, expand, slice), by one map
-// per axis (pad, tile, crop), or in blocks (concat, gather).  Elements are moved as they are, so any
-// dtype works: strings, complex and packed sub-byte types too.  Callers have checked every offset.
+// Every movement and index op is one of three copies: by strides (transpose, expand, slice), by one
+// map per axis (pad, tile, crop), or in blocks (concat, gather).  Elements are moved as they are,
+// so any dtype works: strings, complex and packed sub-byte types too.  Callers have checked every
+// offset.
 #ifndef TENON_EVAL_MOVE_H
 #define TENON_EVAL_MOVE_H
 
 #include "eval/eval.h"
 
-// Fills all of dst, element i from src[base + sum over axes of index x stride]; strides count elements
-// and may be 0 or negative.
+// Fills all of dst, element i from src[base + sum over axes of index x stride]; strides count
+// elements and may be 0 or negative.
 void move_strided(Run *r, Value *dst, const void *src, int64_t base, const int64_t *strides);
 
-// Fills all of dst: map[axis][index] is what that index adds to the source position, in elements, or -1
-// for an element that is not there and takes the value of `fill` (one element; NULL: stays zero).
+// Fills all of dst: map[axis][index] is what that index adds to the source position, in elements,
+// or -1 for an element that is not there and takes the value of `fill` (one element; NULL: stays
+// zero).
 void move_mapped(Run *r, Value *dst, const void *src, int64_t *const *map, const void *fill);
 
 // dst = n blocks of `block` elements, block i from src at block number from[i].

@@ -1,7 +1,8 @@
-// movement.c -- reference evaluation of the movement ops that view or reorder: reshape, flatten, squeeze,
-// unsqueeze, transpose, expand, slice, shape, size, depth_to_space, space_to_depth.
+// movement.c -- reference evaluation of the movement ops that view or reorder: reshape, flatten,
+// squeeze, unsqueeze, transpose, expand, slice, shape, size, depth_to_space, space_to_depth.
 //
-// Guarantees: elements are copied as they are, for any dtype; sizes and axes that come from data are checked.
+// Guarantees: elements are copied as they are, for any dtype; sizes and axes that come from data
+//             are checked.
 #include "eval/move.h"
 #include "eval/movement.h"
 
@@ -43,8 +44,8 @@ static tenon_status reshape_rest(Eval *e, const Value *x, int free_dim, int rank
   return TENON_OK;
 }
 
-// The shape's sizes times those of the input axes that go into them.  Unlike a plain -1, what is left over is
-// determined beside a size of 0 too.
+// The shape's sizes times those of the input axes that go into them.  Unlike a plain -1, what is
+// left over is determined beside a size of 0 too.
 static tenon_status reshape_into(Eval *e, const Value *x, Ints into, Ints shape, int64_t *dims) {
   int free_dim = -1;
   int64_t left = 1, known = 1;

@@ -78,7 +78,8 @@ void slice_bounds(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t
                   int64_t *out_count);
 // The range of dimensions that shape's start and end select.
 void shape_bounds(int rank, int64_t start, int64_t end, int *out_from, int *out_to);
-// Axes given by data, made non-negative; EINVAL when out of range or repeated.  n <= rank afterwards.
+// Axes given by data, made non-negative; EINVAL when out of range or repeated.  n <= rank
+// afterwards.
 MUST_USE tenon_status eval_axes(Eval *e, Ints axes, int rank, int *out_axes);
 
 #endif

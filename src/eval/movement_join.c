@@ -1,7 +1,8 @@
-// movement_join.c -- reference evaluation of the movement ops that join, cut, repeat and fill: concat, split,
-// pad, tile, reverse_sequence, trilu, center_crop_pad.
+// movement_join.c -- reference evaluation of the movement ops that join, cut, repeat and fill:
+// concat, split, pad, tile, reverse_sequence, trilu, center_crop_pad.
 //
-// Guarantees: elements are copied as they are, for any dtype; sizes and axes that come from data are checked.
+// Guarantees: elements are copied as they are, for any dtype; sizes and axes that come from data
+//             are checked.
 #include "eval/move.h"
 #include "eval/movement.h"
 
@@ -316,7 +317,8 @@ tenon_status eval_trilu(Eval *e) {
   k = MAX(MIN(k, cols + 1), -rows - 1);
   for (int64_t m = 0; m < mats; m++)
     for (int64_t i = 0; i < rows; i++) {
-      // the diagonal's column in this row: the upper triangle starts at it, the lower one ends with it
+      // the diagonal's column in this row: the upper triangle starts at it, the lower one ends with
+      // it
       int64_t at_row = (m * rows + i) * cols;
       int64_t from = at->upper ? MIN(MAX(i + k, 0), cols) : 0;
       int64_t to = at->upper ? cols : MIN(MAX(i + k + 1, 0), cols);

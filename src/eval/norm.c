@@ -1,8 +1,8 @@
 // norm.c -- normalisations by mean and variance.
 //
-// One routine serves all: the tensor is split into sets over which the statistics are taken, an element's
-// place being set offset + member offset, and its scale and bias are found the same way.  Mean and variance
-// are two passes in double, members in order.
+// One routine serves all: the tensor is split into sets over which the statistics are taken, an
+// element's place being set offset + member offset, and its scale and bias are found the same way.
+// Mean and variance are two passes in double, members in order.
 #include "eval/norm.h"
 #include "eval/gemm.h"
 
@@ -209,7 +209,8 @@ static tenon_status need_count(Eval *e, int i, const char *name, int64_t channel
                    (long long)e->in[i]->n, (long long)channels);
 }
 
-// Sets are [batch][group], members [channel of the group][plane]; parameters are by channel, or by group.
+// Sets are [batch][group], members [channel of the group][plane]; parameters are by channel, or by
+// group.
 static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
   const Value *x = m->x;
   int64_t channels = x->dims[1], each = channels / groups;

@@ -1,7 +1,7 @@
 // norm_lanes.c -- ops along one axis: softmax, log_softmax, lp_normalization; lrn over channels.
 //
-// The tensor is seen as [outer][n][inner]; a lane is one line of n elements.  Sums run along the lane in
-// order.
+// The tensor is seen as [outer][n][inner]; a lane is one line of n elements.  Sums run along the
+// lane in order.
 #include "eval/norm.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 // order.c -- channels-last ops by their channels-first evaluation.
 //
-// Operands are turned, the one evaluation of the op runs, and its result is turned back.  A second evaluation with other
-// strides would be faster, and a second place to be wrong: this is the reference, and both orders must agree to the bit.
+// Operands are turned, the one evaluation of the op runs, and its result is turned back.  A second
+// evaluation with other strides would be faster, and a second place to be wrong: this is the
+// reference, and both orders must agree to the bit.
 //
 // Guarantees: the run's budget is charged as if the op had been evaluated as it stands.
 #include "eval/order.h"

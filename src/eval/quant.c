@@ -1,7 +1,7 @@
 // quant.c -- linear quantization: one scale, one a slice along an axis, or one a block.
 //
-// Division rounds once to the type that ONNX names, so that ties fall as they do elsewhere; then rounding to even,
-// the zero point, and saturation, all exact.
+// Division rounds once to the type that ONNX names, so that ties fall as they do elsewhere; then
+// rounding to even, the zero point, and saturation, all exact.
 #include "eval/quant.h"
 #include "eval/elementwise.h"
 
@@ -165,7 +165,8 @@ tenon_status eval_quantize_linear(Eval *e) {
   if (!dtype_is_float(q.divide) || dtype_bits(q.divide) < 16) q.divide = DT_F32;
   quant_range(t, &q.lo, &q.hi);
   TRY(eval_out(e, 0, t, x->rank, x->dims, &q.y));
-  // Sub-byte elements share bytes: blocks are multiples of a byte, so no two threads write the same one.
+  // Sub-byte elements share bytes: blocks are multiples of a byte, so no two threads write the same
+  // one.
   parallel_for(e->run->pool, (x->n + EW_BLOCK - 1) / EW_BLOCK, 8, quantize_blocks, &q);
   return TENON_OK;
 }

@@ -1,10 +1,12 @@
 // reduce.c -- reference evaluation of the reductions.
 //
-// Neighbouring axes that are both kept or both reduced are merged, and axes of size 1 dropped.  A block of
-// up to BLOCK contiguous outputs is reduced at a time: when the last axis is kept, a run of
-// the input adds to each of them; when it is reduced, each output takes its runs one after another.
+// Neighbouring axes that are both kept or both reduced are merged, and axes of size 1 dropped.  A
+// block of up to BLOCK contiguous outputs is reduced at a time: when the last axis is kept, a run
+// of the input adds to each of them; when it is reduced, each output takes its runs one after
+// another.
 //
-// Guarantees: every output element takes its inputs in row-major order, in double (integers in 64 bits,
+// Guarantees: every output element takes its inputs in row-major order, in double (integers in 64
+//             bits,
 // wrapping), whatever the number of threads; one rounding at the end.
 #include "eval/movement.h"
 #include "eval/reduce.h"

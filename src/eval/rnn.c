@@ -1,9 +1,9 @@
 // rnn.c -- recurrent layers with all that ONNX lets them have.
 //
-// The products of the whole sequence with the input weights are one matrix product; then, step by step, that
-// of the state with the recurrent weights, and the gates.  State and gates stay in double; only what leaves
-// is rounded.  A sequence shorter than the longest keeps its last state, gives 0 beyond its end, and is read
-// backwards from its own end.
+// The products of the whole sequence with the input weights are one matrix product; then, step by
+// step, that of the state with the recurrent weights, and the gates.  State and gates stay in
+// double; only what leaves is rounded.  A sequence shorter than the longest keeps its last state,
+// gives 0 beyond its end, and is read backwards from its own end.
 #include "eval/rnn.h"
 #include "eval/gemm.h"
 
@@ -70,7 +70,8 @@ const char *rnn_check_activations(Strs names, int ndirs, int each) {
   return NULL;
 }
 
-// Parameters are listed for those functions that take them, in order; some writers list one for each function.
+// Parameters are listed for those functions that take them, in order; some writers list one for
+// each function.
 static double next_param(Floats list, int64_t nacts, int64_t index, int64_t *used, double dflt) {
   int64_t at = list.n == nacts ? index : (*used)++;
   return at < list.n ? list.v[at] : dflt;
@@ -245,7 +246,8 @@ static void recur(Eval *e, const Layer *l, const double *state, int64_t from, in
   arena_reset(&e->run->scratch, mark);
 }
 
-// xw: the whole sequence, with the biases that are added before the activations whatever the cell does.
+// xw: the whole sequence, with the biases that are added before the activations whatever the cell
+// does.
 static void input_products(Eval *e, Layer *l) {
   ArenaMark mark = arena_mark(&e->run->scratch);
   int64_t gh = l->gates * l->hidden, count, dims[2] = {l->seq, l->batch};
@@ -285,7 +287,8 @@ static void lstm_step(const Layer *l, const double *xw, const double *hr, double
   }
 }
 
-// hr: z, r, and the hidden gate's product (of the reset state, or, when linear_before_reset, of the state).
+// hr: z, r, and the hidden gate's product (of the reset state, or, when linear_before_reset, of the
+// state).
 static void gru_step(const Layer *l, const double *xw, const double *hr, const double *reset,
                      double *h) {
   const RnnAct *f = l->acts + l->dir * l->nacts, *g = f + 1;
@@ -370,7 +373,8 @@ static void run_direction(Eval *e, Layer *l) {
   }
 }
 
-// Rows of a state tensor, [dirs][batch] or [batch][dirs], to or from [batch][hidden] of this direction.
+// Rows of a state tensor, [dirs][batch] or [batch][dirs], to or from [batch][hidden] of this
+// direction.
 static int64_t state_row(const Layer *l, int64_t b) {
   return (l->batch_first ? b * l->ndirs + l->dir : l->dir * l->batch + b) * l->hidden;
 }
@@ -469,7 +473,8 @@ tenon_status eval_rnn(Eval *e) {
   TRY(check_layout(e, at->layout));
   TRY(check_operands(e, &l, at->hidden_size));
   Strs names = at->activations;
-  // The standard's default is written for two directions; one of them is all that one direction needs.
+  // The standard's default is written for two directions; one of them is all that one direction
+  // needs.
   if (names.n == 2 && l.ndirs == 1 && str_eq(names.v[0], names.v[1])) names.n = 1;
   TRY(setup_acts(e, &l, names, at->activation_alpha, at->activation_beta, at->clip));
   return run_layer(e, &l);

@@ -29,7 +29,8 @@ ATTR_STRUCT(gru, GRU_ATTRS);
 ATTR_STRUCT(rnn, RNN_ATTRS);
 EvalFn eval_lstm, eval_gru, eval_rnn;
 
-// NULL when the names and parameter counts are sound for `ndirs` x `each` functions, else what is wrong.
+// NULL when the names and parameter counts are sound for `ndirs` x `each` functions, else what is
+// wrong.
 const char *rnn_check_activations(Strs names, int ndirs, int each);
 
 // Activation functions, with what they are given.

@@ -1,14 +1,16 @@
 // scalar.c -- turns scalar.def into evaluations.
 //
-// Floats are computed in double and rounded once; integers exactly in 64 bits, signed or unsigned, and
-// wrapped to the result's width.  Mixed operand types (pow) are computed in double when one is a float.
+// Floats are computed in double and rounded once; integers exactly in 64 bits, signed or unsigned,
+// and wrapped to the result's width.  Mixed operand types (pow) are computed in double when one is
+// a float.
 #include "eval/elementwise.h"
 #include "eval/meaning.h"
 #include "eval/scalar.h"
 
 #include <math.h>
 
-// One kernel a row and kind.  `fault` is set when an integer meaning has no result for its operands.
+// One kernel a row and kind.  `fault` is set when an integer meaning has no result for its
+// operands.
 typedef struct ScalarKernel {
   int arity, classes;
   bool to_bool, mixed;

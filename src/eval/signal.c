@@ -1,8 +1,8 @@
 // signal.c -- discrete Fourier transforms, of whole axes and of frames.
 //
-// Lengths that are powers of two go through radix 2, short ones through the definition, and all others
-// through Bluestein's convolution, so any length takes O(n log n).  Everything is in double, complex
-// numbers as pairs.  Tables and line buffers are made before the threads start.
+// Lengths that are powers of two go through radix 2, short ones through the definition, and all
+// others through Bluestein's convolution, so any length takes O(n log n).  Everything is in double,
+// complex numbers as pairs.  Tables and line buffers are made before the threads start.
 #include "eval/signal.h"
 
 #include <math.h>

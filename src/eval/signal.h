@@ -1,4 +1,5 @@
-// signal.h -- attributes and evaluation of the signal ops: Fourier transforms, windows, mel weights.
+// signal.h -- attributes and evaluation of the signal ops: Fourier transforms, windows, mel
+// weights.
 #ifndef TENON_EVAL_SIGNAL_H
 #define TENON_EVAL_SIGNAL_H
 

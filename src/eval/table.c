@@ -1,7 +1,7 @@
 // table.c -- evaluations by the op's name.
 //
-// The records of src/ops say more of an op, but know the graph; the runtime has this table and no graph.  A test
-// holds the two to be the same.
+// The records of src/ops say more of an op, but know the graph; the runtime has this table and no
+// graph.  A test holds the two to be the same.
 #include "eval/table.h"
 
 #include "eval/activation.h"

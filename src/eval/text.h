@@ -60,8 +60,8 @@ typedef struct Regex Regex;
 // NULL: the pattern is wrong; the message says why and where.
 const Regex *regex_compile(Arena *a, Str pattern, const char **message);
 bool regex_full_match(const Regex *re, Str text);
-// The leftmost match at or after byte `start`, the longest there: bytes [*begin, *end).  Adds the operations
-// that it took to *work.
+// The leftmost match at or after byte `start`, the longest there: bytes [*begin, *end).  Adds the
+// operations that it took to *work.
 bool regex_find(const Regex *re, Str text, int64_t start, int64_t *begin, int64_t *end,
                 int64_t *work);
 int64_t regex_size(const Regex *re);  // instructions: the most operations that a character takes

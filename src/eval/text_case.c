@@ -1,8 +1,8 @@
 // text_case.c -- upper and lower case, and UTF-8.
 //
-// The tables are the simple case mappings of Unicode 14 (one code point to one code point), so the result
-// does not depend on the machine's locale.  A row covers a run of code points whose mapping is the same
-// distance away.
+// The tables are the simple case mappings of Unicode 14 (one code point to one code point), so the
+// result does not depend on the machine's locale.  A row covers a run of code points whose mapping
+// is the same distance away.
 #include "eval/text.h"
 
 // clang-format off

@@ -1,13 +1,14 @@
 // text_regex.c -- regular expressions in RE2's syntax, matched without backtracking.
 //
 // A recursive-descent parser emits the program of a nondeterministic automaton directly (Thompson's
-// construction; a bounded repetition copies its operand's instructions).  Matching walks the text once,
-// with the set of states it may be in (Pike's simulation), so time is text times program at worst.
+// construction; a bounded repetition copies its operand's instructions).  Matching walks the text
+// once, with the set of states it may be in (Pike's simulation), so time is text times program at
+// worst.
 //
-// Patterns come from models, so they are hostile: nesting, program length and the size of sets are limited.
-// Sub-matches are not kept, so greedy and lazy repetition are the same; so texts are
-// matched whole, or the leftmost and then longest part is found.
-// Does not: \C, backreferences and look-around, which RE2 refuses too; \p{...} but for the sets below.
+// Patterns come from models, so they are hostile: nesting, program length and the size of sets are
+// limited.  Sub-matches are not kept, so greedy and lazy repetition are the same; so texts are
+// matched whole, or the leftmost and then longest part is found.  Does not: \C, backreferences and
+// look-around, which RE2 refuses too; \p{...} but for the sets below.
 #include "eval/text.h"
 
 #include <stdio.h>
@@ -497,7 +498,8 @@ static bool read_bounds(Parser *ps, int *lo, int *hi) {
   return true;
 }
 
-// ---- repetition: the operand's instructions are [start, end), and nothing outside jumps into them ----
+// ---- repetition: the operand's instructions are [start, end), and nothing outside jumps into them
+// ----
 
 static Inst moved(Inst in, int32_t by) {
   if (in.kind == I_SPLIT || in.kind == I_JUMP) in.a += by;
@@ -717,8 +719,8 @@ typedef struct Search {
   int64_t at;          // how far the text was read
 } Search;
 
-// States are listed by where their match began, first first: so a state that two matches reach keeps the
-// leftmost, and after a match all that began later are dropped.
+// States are listed by where their match began, first first: so a state that two matches reach
+// keeps the leftmost, and after a match all that began later are dropped.
 static void take_matches(Search *s, int64_t at) {
   int32_t kept = 0;
   for (int32_t i = 0; i < s->n; i++) {

@@ -1,7 +1,7 @@
 // text_tfidf.c -- counting n-grams.
 //
-// Tokens are numbered first, so that integers and strings are the same from there on; the pool's n-grams are
-// a tree over token numbers.  Each row of x is walked once per skip distance.
+// Tokens are numbered first, so that integers and strings are the same from there on; the pool's
+// n-grams are a tree over token numbers.  Each row of x is walked once per skip distance.
 #include "eval/text.h"
 
 typedef struct Tokens {

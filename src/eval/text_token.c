@@ -1,8 +1,8 @@
 // text_token.c -- splitting strings into tokens, as ONNX Runtime's Tokenizer does.
 //
-// Tokens are what an expression matches, or what lies between matches of separators, applied one after the
-// other, or single characters.  The tokens of all strings are listed first; the longest list then gives the
-// size of the result's last axis.
+// Tokens are what an expression matches, or what lies between matches of separators, applied one
+// after the other, or single characters.  The tokens of all strings are listed first; the longest
+// list then gives the size of the result's last axis.
 #include "eval/text.h"
 
 typedef VEC(Str) Tokens;

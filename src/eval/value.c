@@ -1,9 +1,10 @@
 // value.c -- tensors, sequences, optionals and maps of one run.
 //
-// Every value is in its run's doubly linked list, so that run_deinit finds what an early exit left behind.
-// Values are made and released on the run's own thread only, never inside parallel_for.
+// Every value is in its run's doubly linked list, so that run_deinit finds what an early exit left
+// behind.  Values are made and released on the run's own thread only, never inside parallel_for.
 //
-// Guarantees: live_bytes is the sum over the list and never passes max_bytes; releasing nests to any depth.
+// Guarantees: live_bytes is the sum over the list and never passes max_bytes; releasing nests to
+//             any depth.
 #include "eval/value.h"
 
 #include <stdio.h>
@@ -284,8 +285,8 @@ Value *value_retain(const Value *v) {
   return w;
 }
 
-// Puts a value whose last reference went on the list of those to be freed (through `owner` of a value that
-// has none any more: its own owner has been taken over by then).
+// Puts a value whose last reference went on the list of those to be freed (through `owner` of a
+// value that has none any more: its own owner has been taken over by then).
 static void drop(Value *v, Value **dead) {
   if (!v || !v->run) return;
   CHECK(v->refs > 0, "value released once too often");

@@ -1,8 +1,8 @@
 // value.h -- run-time values: tensors, sequences, optionals, maps.
 //
-// A Value is reference counted and belongs to a Run, which frees what is left when it ends, so an early
-// exit leaks nothing.  Tensors are dense, row-major, aligned to 64 bytes; sub-byte elements are packed.
-// A value handed to an op is never changed by it.
+// A Value is reference counted and belongs to a Run, which frees what is left when it ends, so an
+// early exit leaks nothing.  Tensors are dense, row-major, aligned to 64 bytes; sub-byte elements
+// are packed.  A value handed to an op is never changed by it.
 #ifndef TENON_EVAL_VALUE_H
 #define TENON_EVAL_VALUE_H
 
@@ -27,10 +27,10 @@ struct Value {
   int64_t dims[MAX_RANK];
   int64_t n;   // elements: product of dims, 1 for rank 0
   void *data;  // DT_STRING: array of Str whose bytes live in run->strings or in a mapped file
-  // VK_SEQUENCE: items; VK_OPTIONAL: 0 or 1 item; VK_MAP: items[0] keys, items[1] values (rank-1 tensors,
-  // or items[1] a sequence of tensors)
-  DType
-      elem_dtype;  // VK_SEQUENCE, VK_OPTIONAL: element dtype where known (an empty sequence has one too)
+  // VK_SEQUENCE: items; VK_OPTIONAL: 0 or 1 item; VK_MAP: items[0] keys, items[1] values (rank-1
+  // tensors, or items[1] a sequence of tensors)
+  DType elem_dtype;  // VK_SEQUENCE, VK_OPTIONAL: element dtype where known (an empty sequence has
+                     // one too)
   int64_t nitems;
   Value **items;
   // bookkeeping
@@ -57,19 +57,21 @@ struct Run {
   Arena strings;  // bytes of strings made during the run
   Arena scratch;  // marked and reset around each op by whoever calls eval
   Value *values;  // all live values
-  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much again.
+  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much
+  // again.
   int64_t live_bytes, peak_bytes, max_bytes;
   uint64_t seed;       // of random ops
   int64_t budget;      // loop iterations that may still be run; < 0 = no limit
   int64_t ops_budget;  // operations that may still be done (eval_work); < 0 = no limit
-  // By result of the model: whether it is wanted; NULL: all are.  Steps that no wanted result needs are not done, and a result that
-  // is not wanted is NULL.
+  // By result of the model: whether it is wanted; NULL: all are.  Steps that no wanted result needs
+  // are not done, and a result that is not wanted is NULL.
   const bool *wanted;
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
-  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type, and the op's operands the
-  // sizes in it.  `declared`: what the model says of a row, for what the graph leaves open; or NULL.
+  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type, and
+  // the op's operands the sizes in it.  `declared`: what the model says of a row, for what the
+  // graph leaves open; or NULL.
   tenon_status (*empty_stack)(const struct Eval *e, const struct Body *body, int64_t result,
                               int64_t axis, const struct Ints *declared, Value **out);
   // Does what an operator of the user's own does; NULL: nobody knows.
@@ -87,7 +89,8 @@ static inline bool run_wants(const Run *r, int64_t result) {
   return !r->wanted || r->wanted[result];
 }
 
-// A new dense tensor, zeroed.  EINVAL when the size overflows, ENOMEM when refused or over max_bytes.
+// A new dense tensor, zeroed.  EINVAL when the size overflows, ENOMEM when refused or over
+// max_bytes.
 MUST_USE tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *dims,
                                    Value **out);
 MUST_USE tenon_status value_sequence(Run *r, DType elem, int64_t n,
@@ -100,8 +103,9 @@ MUST_USE tenon_status value_borrow(Run *r, DType t, int rank, const int64_t *dim
                                    Value **out);
 // The same bytes under another shape (same number of elements and dtype, not checked).
 MUST_USE tenon_status value_alias(Run *r, Value *v, int rank, const int64_t *dims, Value **out);
-// The data of a tensor that nobody else holds, which the caller then frees with mem_free(data, *out_bytes); NULL when it is
-// shared or borrowed.  The tensor may be read until the caller frees them.
+// The data of a tensor that nobody else holds, which the caller then frees with mem_free(data,
+// *out_bytes); NULL when it is shared or borrowed.  The tensor may be read until the caller frees
+// them.
 void *value_take_data(Value *v, int64_t *out_bytes);
 Value *value_retain(const Value *v);  // the count is not part of the value's contents
 void value_release(Value *v);         // NULL is fine

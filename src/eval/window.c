@@ -1,7 +1,8 @@
 // window.c -- pooling over sliding windows and over whole planes.
 //
-// Each output element visits its window's taps in row-major order.  Padding never takes part in a maximum
-// and adds 0 to a sum; average_pool's count says whether it is counted.  NaN wins every maximum.
+// Each output element visits its window's taps in row-major order.  Padding never takes part in a
+// maximum and adds 0 to a sum; average_pool's count says whether it is counted.  NaN wins every
+// maximum.
 #include "eval/window.h"
 
 #include <math.h>
@@ -14,8 +15,8 @@ typedef struct Pool2 {  // one pooling job
   double p;
 } Pool2;
 
-// The taps of a window that lie inside the input, in row-major order.  Those outside are never visited, so
-// that a kernel far larger than the input costs nothing.
+// The taps of a window that lie inside the input, in row-major order.  Those outside are never
+// visited, so that a kernel far larger than the input costs nothing.
 typedef struct Taps {
   const Window *w;
   int64_t first[MAX_RANK], last[MAX_RANK];  // positions in the input, both included

@@ -1,6 +1,7 @@
 // window.h -- sliding windows: their geometry, shared with convolutions, and the pooling ops.
 //
-// Along each spatial axis window o covers input positions o * stride - lo + i * dilation, i < kernel.
+// Along each spatial axis window o covers input positions o * stride - lo + i * dilation, i <
+// kernel.
 #ifndef TENON_EVAL_WINDOW_H
 #define TENON_EVAL_WINDOW_H
 

@@ -1,6 +1,7 @@
 // window_geometry.c -- sizes and pads of sliding windows from attributes and a concrete input.
 //
-// Guarantees: kernel, stride and dilation are at least 1 and below WINDOW_MAX, so that positions of windows
+// Guarantees: kernel, stride and dilation are at least 1 and below WINDOW_MAX, so that positions of
+//             windows
 // never overflow; output sizes are not negative.
 #include "eval/window.h"
 

@@ -47,7 +47,8 @@ static tenon_status roi_out(Eval *e, Roi *r) {
 
 static int64_t clamp(int64_t v, int64_t hi) { return v < 0 ? 0 : v > hi ? hi : v; }
 
-// The pixels of bin i of n along an axis of `size`, for a region from `start` to `end`, both included.
+// The pixels of bin i of n along an axis of `size`, for a region from `start` to `end`, both
+// included.
 static void bin_range(double start, double end, int64_t n, int64_t i, int64_t size, int64_t *lo,
                       int64_t *hi) {
   double len = MAX(end - start + 1, 1), bin = len / (double)n;

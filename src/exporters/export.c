@@ -1,4 +1,5 @@
-// export.c -- what all writers share: unique names, the report of what a format lacks, and rewriting until it can be said.
+// export.c -- what all writers share: unique names, the report of what a format lacks, and
+// rewriting until it can be said.
 #include "exporters/export.h"
 
 #include "eval/dims.h"

@@ -1,17 +1,18 @@
 // export.h -- writing graphs for other programs: what the writers share.
 //
-// A writer takes a graph that was imported or optimised, but not yet laid out or fused, and gives a file of another format.  What the
-// format cannot express is decomposed (by an op's expansion, or a rewrite of the writer) or reported: all of it at once, by the ops' names.
+// A writer takes a graph that was imported or optimised, but not yet laid out or fused, and gives a
+// file of another format.  What the format cannot express is decomposed (by an op's expansion, or a
+// rewrite of the writer) or reported: all of it at once, by the ops' names.
 #ifndef TENON_EXPORTERS_EXPORT_H
 #define TENON_EXPORTERS_EXPORT_H
 
 #include "ir/opinfo.h"
 
 typedef struct ExportOptions {
-  int64_t
-      opset;  // ONNX: the newest operator set to use; newer ops are decomposed.  0: as the graph needs
-  int64_t
-      external_from;  // ONNX: bytes of constants from which they go into a file beside; 0: what one file can hold
+  int64_t opset;  // ONNX: the newest operator set to use; newer ops are decomposed.  0: as the
+                  // graph needs
+  int64_t external_from;  // ONNX: bytes of constants from which they go into a file beside; 0: what
+                          // one file can hold
   // Asked before a file beside the output is written; NULL: any may be.
   tenon_status (*external_data)(void *ctx, const char *path);
   void *external_data_ctx;

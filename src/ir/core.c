@@ -1,7 +1,8 @@
 // core.c -- the ops that every graph is made of, and the table of all ops.
 //
-// none, param, const and proj are made by their own constructors (graph.c); foreign stands for an operator
-// that the user registered, or that nobody knows: then it has unknown types and cannot be run.
+// none, param, const and proj are made by their own constructors (graph.c); foreign stands for an
+// operator that the user registered, or that nobody knows: then it has unknown types and cannot be
+// run.
 #include "ir/custom.h"
 #include "ir/internal.h"
 

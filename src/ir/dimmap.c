@@ -1,9 +1,9 @@
 // dimmap.c -- write the dimensions of one pool in another.
 //
-// Fresh symbols are numbered as they are made, which no text can repeat.  So the printer renames them in
-// order of appearance, in a pool of its own, and the parser reads names into such a pool and ties them
-// to the symbols that inference made.  An expression is rebuilt by the pool's own constructors: its
-// canonical form follows from the names, and equal means same pointer again.
+// Fresh symbols are numbered as they are made, which no text can repeat.  So the printer renames
+// them in order of appearance, in a pool of its own, and the parser reads names into such a pool
+// and ties them to the symbols that inference made.  An expression is rebuilt by the pool's own
+// constructors: its canonical form follows from the names, and equal means same pointer again.
 #include "ir/text.h"
 
 #include <stdlib.h>

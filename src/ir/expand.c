@@ -1,6 +1,7 @@
 // expand.c -- decomposes composites (expand.h).
 //
-// A node of several results is seen through its projections, so each of these is replaced by the result that it stands for.
+// A node of several results is seen through its projections, so each of these is replaced by the
+// result that it stands for.
 #include "ir/expand.h"
 
 #include "ir/internal.h"

@@ -11,7 +11,8 @@ typedef struct FixedInput {
   const int64_t *dims;
   const void *data;  // dense; copied
 } FixedInput;
-// Puts constants in the places where the inputs are used; the graph still takes them.  Sizes that follow are inferred anew.
+// Puts constants in the places where the inputs are used; the graph still takes them.  Sizes that
+// follow are inferred anew.
 MUST_USE tenon_status graph_fix(Graph *g, const FixedInput *in, int64_t n);
 
 #endif

@@ -1,8 +1,8 @@
 // graph.c -- graphs and the construction of nodes.
 //
-// node_new is the only way in: it checks the operand count, puts operands of commutative ops in canonical
-// order (constants right, then by id), looks for an equal node, infers types and known contents, and
-// interns.  Guarantees: see the invariants in ir.h.
+// node_new is the only way in: it checks the operand count, puts operands of commutative ops in
+// canonical order (constants right, then by id), looks for an equal node, infers types and known
+// contents, and interns.  Guarantees: see the invariants in ir.h.
 #include "ir/internal.h"
 #include "ir/traits.h"
 

@@ -1,7 +1,7 @@
 // infer.c -- helpers for the ops' type and shape inference.
 //
-// A dimension that cannot be proven right or wrong is left to the check at run time: the interpreter
-// compares every result with its inferred type.
+// A dimension that cannot be proven right or wrong is left to the check at run time: the
+// interpreter compares every result with its inferred type.
 #include "ir/internal.h"
 
 tenon_status infer_fail(Infer *in, tenon_status code, const char *fmt, ...) {

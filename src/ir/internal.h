@@ -22,7 +22,8 @@ void table_add_node(Graph *g, Node *n);
 // The least and greatest operand count that an op's list allows; INT32_MAX = repeated last one.
 void op_operand_range(const OpInfo *op, int *lo, int *hi);
 
-// What an op's inference gets of a node; the types go to `type`, of which there are as many as results.
+// What an op's inference gets of a node; the types go to `type`, of which there are as many as
+// results.
 Infer infer_of(Graph *g, const Node *n, const Type **type, Where at, Diag *d);
 // Works out n->known from constant operands, where that is cheap (known.c).
 void node_compute_known(Graph *g, Node *n);
@@ -32,8 +33,8 @@ Value *known_value(Graph *g, const Type *t, const void *data);
 // Gives a moved constant its bytes (moved.c).
 MUST_USE tenon_status const_move(Graph *g, const Node *n, Diag *d);
 
-// Charges the run's budget with what evaluating a node takes, as far as it is known before, and has the
-// evaluation charge the rest (work.c).
+// Charges the run's budget with what evaluating a node takes, as far as it is known before, and has
+// the evaluation charge the rest (work.c).
 MUST_USE tenon_status work_begin(Eval *e, const Node *n);
 
 typedef struct proj_attrs {

@@ -1,13 +1,14 @@
 // interpret.c -- the reference interpreter: plans and steps.
 //
-// A plan numbers the values of a body (slots) and lists its steps in order; each slot knows after which
-// step it is dead.  Running evaluates step by step, compares each result with the inferred type (so that
-// inference and evaluation check each other), binds symbols as sizes become known, and releases what is
-// dead.  A composite without an evaluation, or every composite when asked, is replaced in the plan by the
-// nodes of its expansion.
+// A plan numbers the values of a body (slots) and lists its steps in order; each slot knows after
+// which step it is dead.  Running evaluates step by step, compares each result with the inferred
+// type (so that inference and evaluation check each other), binds symbols as sizes become known,
+// and releases what is dead.  A composite without an evaluation, or every composite when asked, is
+// replaced in the plan by the nodes of its expansion.
 //
 // Needs:      a graph that graph_verify accepts.
-// Guarantees: the same bits for any number of threads; a bad input or size is an error with the node's name.
+// Guarantees: the same bits for any number of threads; a bad input or size is an error with the
+//             node's name.
 #include "ir/custom.h"
 #include "ir/interpret.h"
 #include "ir/internal.h"
@@ -144,7 +145,8 @@ static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *
   TRY(graph_status(g));
   *done = out[0] != NULL;
   if (!*done) return TENON_OK;
-  // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  // The expansion's results take the composite's own slots: found before, so that a result may be
+  // any node.
   CHECK(p->depth < 32, "the expansion of %s does not end", op->name);
   p->depth++;
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
@@ -290,7 +292,8 @@ void interp_free(Interp *in) {
 
 enum { OWN_BYTES = 1 << 20 };  // left to strings, scratch and bookkeeping by the least limit
 
-// What one thread's execution needs besides the Run: symbol values, and which of them a body call bound.
+// What one thread's execution needs besides the Run: symbol values, and which of them a body call
+// bound.
 typedef struct Exec {
   const Interp *in;
   const Placement *placement;  // of the main body's values; NULL = the heap
@@ -440,7 +443,8 @@ static void drop_dead(Exec *x, const Plan *p, const Step *s, Value **slot) {
   }
 }
 
-// The steps that the wanted results need; NULL: all.  A step follows what it reads, so one walk backwards finds them.
+// The steps that the wanted results need; NULL: all.  A step follows what it reads, so one walk
+// backwards finds them.
 static const bool *needed_steps(Exec *x, const Run *run, const Plan *p) {
   if (x->depth != 1 || !run->wanted) return NULL;
   bool *step = arena_array(&x->arena, bool, MAX(p->nsteps, 1));
@@ -506,8 +510,8 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
-// Sizes inside a body may have names of their own, which its parameters give when it is called: here the operands that
-// would have been handed over.
+// Sizes inside a body may have names of their own, which its parameters give when it is called:
+// here the operands that would have been handed over.
 static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
                                 int64_t axis, const Ints *declared, Value **out) {
   Exec *x = e->run->user;

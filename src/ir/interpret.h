@@ -1,7 +1,7 @@
 // interpret.h -- running a graph by its ops' reference evaluations.
 //
-// interp_create turns each body into a list of steps over numbered slots; after it the graph is only
-// read, so one Interp may be run by several threads at once, each with its own Run.
+// interp_create turns each body into a list of steps over numbered slots; after it the graph is
+// only read, so one Interp may be run by several threads at once, each with its own Run.
 #ifndef TENON_IR_INTERPRET_H
 #define TENON_IR_INTERPRET_H
 
@@ -20,12 +20,13 @@ typedef struct InterpOptions {
 MUST_USE tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **out);
 void interp_free(Interp *in);  // NULL is fine
 
-// Runs the main body.  `run` must be fresh from run_init; inputs are checked against the parameters' types
-// and symbols; an absent optional input is NULL.  On success out[i] holds one reference each, to be used
-// before run_deinit.
+// Runs the main body.  `run` must be fresh from run_init; inputs are checked against the
+// parameters' types and symbols; an absent optional input is NULL.  On success out[i] holds one
+// reference each, to be used before run_deinit.
 MUST_USE tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out);
 
-// Where the values of the main body are kept, when not on the heap: how a memory plan is put to the test.
+// Where the values of the main body are kept, when not on the heap: how a memory plan is put to the
+// test.
 typedef struct Placement {
   void *ctx;
   bool everywhere;  // constants and the values of bodies are placed, too; `begin` is called once
@@ -39,8 +40,8 @@ typedef struct Placement {
 MUST_USE tenon_status interp_run_placed(const Interp *in, Run *run, const Placement *p,
                                         Value *const *inputs, Value **out);
 
-// Memory that a run with these symbol values would need at its peak, weights not counted; unknown sizes
-// count as 0.  Of a node with bodies the largest body counts.  Needs a Trap.
+// Memory that a run with these symbol values would need at its peak, weights not counted; unknown
+// sizes count as 0.  Of a node with bodies the largest body counts.  Needs a Trap.
 int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind);
 
 #endif

@@ -1,18 +1,21 @@
 // ir.h -- the graph IR: types, nodes, graphs, and their invariants.
 //
-// A Graph owns an arena and everything in it.  Nodes are immutable and hash-consed: two nodes with the
-// same op, attributes and operands are the same pointer, so common subexpressions never exist twice.
+// A Graph owns an arena and everything in it.  Nodes are immutable and hash-consed: two nodes with
+// the same op, attributes and operands are the same pointer, so common subexpressions never exist
+// twice.
 //
 // Node invariants (each has a line in verify.c):
 //  - every operand was made before its user in the same graph: no cycles, ids ascend;
-//  - a node with nres != 1 is used only through `proj` nodes; `proj` of result 0 of a one-result node does not exist;
+//  - a node with nres != 1 is used only through `proj` nodes; `proj` of result 0 of a one-result
+//    node does not exist;
 //  - type[i] is never NULL; a tensor type's dims are in the graph's pool and never poison;
 //  - an absent optional operand is the graph's `none` node; trailing absent operands are dropped;
-//  - control-flow nodes hold bodies; a body's nodes reach only its own params and constants: outer values
-//    come in through explicit operands (captures), which follow the op's own operands in order.
+//  - control-flow nodes hold bodies; a body's nodes reach only its own params and constants: outer
+//    values come in through explicit operands (captures), which follow the op's own operands in
+//    order.
 //
-// Errors while building are sticky: after the first one every constructor returns the poison node and
-// changes nothing; the builder asks graph_status once.
+// Errors while building are sticky: after the first one every constructor returns the poison node
+// and changes nothing; the builder asks graph_status once.
 #ifndef TENON_IR_IR_H
 #define TENON_IR_IR_H
 
@@ -46,7 +49,8 @@ const Type *type_with_dtype(Graph *g, const Type *t, DType d);
 Dim type_numel(Graph *g, const Type *t);  // product of dims; NULL when the rank is unknown
 bool type_is_static(const Type *t);       // every dim a constant
 bool type_same_dims(const Type *a, const Type *b);  // of tensors of known rank: the same sizes
-// The least type that covers both (differing dims become fresh symbols, differing ranks unranked); NULL when kinds or dtypes differ.
+// The least type that covers both (differing dims become fresh symbols, differing ranks unranked);
+// NULL when kinds or dtypes differ.
 const Type *type_join(Graph *g, const Type *a, const Type *b);
 void type_print(
     StrBuf *b, const Type *t);  // f32[batch, 784], f32[*], seq(f32[*]), opt(i64[]), map(i64, f32[])
@@ -62,9 +66,8 @@ enum OpArity {  // -1 = variadic or with optional operands
 #include "ops/ops.def"
 };
 
-// ---- constants ----
-// Bytes in a mapped source file (opened on first use; `inspect` never touches them), in memory, or those of others in
-// another order.
+// ---- constants ---- Bytes in a mapped source file (opened on first use; `inspect` never touches
+// them), in memory, or those of others in another order.
 typedef struct Source {
   const char *path;   // as opened; NULL: bytes given by the caller
   const char *label;  // what the text form and messages call it
@@ -72,8 +75,8 @@ typedef struct Source {
   bool opened;
   const char *folder;  // for external data: where it must lie (checked when opened)
   const char *real_folder;
-  bool
-      own;  // with a folder: the model's own file all the same, whose small constants are read early
+  bool own;  // with a folder: the model's own file all the same, whose small constants are read
+             // early
 } Source;
 typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena
@@ -99,7 +102,8 @@ struct Node {
   // Contents known without running: small integer tensors, one expression an element, row-major.
   const Dim *sym;  // NULL = not known
   int64_t nsym;
-  // ...or, for a small tensor that depends on constants alone, the constant itself (any dtype but string).
+  // ...or, for a small tensor that depends on constants alone, the constant itself (any dtype but
+  // string).
   const Value *known;
 };
 enum { KNOWN_MAX = LIMIT_KNOWN_ELEMENTS };  // most elements of a tensor whose contents are followed
@@ -149,20 +153,22 @@ tenon_status graph_status(const Graph *g);
 // Records the first error and returns the poison node.
 Node *graph_fail(Graph *g, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
 
-// ---- building ----
-// The one constructor: infers types and known contents, or fails with the node's name in the message.
-// `attrs` may be NULL (all defaults); it is copied.  `name` may be NULL.  nres 0 means the op's usual count.
+// ---- building ---- The one constructor: infers types and known contents, or fails with the node's
+// name in the message.  `attrs` may be NULL (all defaults); it is copied.  `name` may be NULL.
+// nres 0 means the op's usual count.
 Node *node_new(Graph *g, int op, int nsrc, Node *const *src, const void *attrs, int nres,
                const char *name);
 Node *node_param(Graph *g, const Type *t, const char *name);
 Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes,
                  const char *name);  // copies
-// The same over data that the graph takes over and frees with mem_free(take_block, block_bytes): nothing is copied.
+// The same over data that the graph takes over and frees with mem_free(take_block, block_bytes):
+// nothing is copied.
 Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *take_block,
                       int64_t block_bytes, const char *name);
 Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source *s, int64_t offset,
                         int64_t bytes, const char *name);
-// What `moved`, a transpose or concat of constants, gives; its bytes are made when const_bytes is asked for them.
+// What `moved`, a transpose or concat of constants, gives; its bytes are made when const_bytes is
+// asked for them.
 Node *node_const_moved(Graph *g, const Node *moved);
 Node *node_i64s(Graph *g, int64_t n, const int64_t *v);  // rank-1 i64 constant
 Node *node_i64(Graph *g, int64_t v);                     // rank-0 i64 constant
@@ -170,7 +176,8 @@ Node *node_scalar(Graph *g, DType t, double v);          // rank-0 constant of a
 Node *node_proj(Graph *g, Node *n, int index);           // n itself when it has one result
 #define PP_NARG(...)                             PP_NARG_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define PP_NARG_(a, b, c, d, e, f, g, h, n, ...) n
-// N(g, add, x, y): a node with default attributes.  NA(g, softmax, attrs_pointer, x): with attributes.
+// N(g, add, x, y): a node with default attributes.  NA(g, softmax, attrs_pointer, x): with
+// attributes.
 #define N(g, op, ...)                                                                              \
   node_new((g), OP_##op, PP_NARG(__VA_ARGS__), (Node *[]){__VA_ARGS__}, NULL, 0, NULL)
 #define NA(g, op, attrs, ...)                                                                      \
@@ -195,16 +202,19 @@ bool node_ints(Graph *g, const Node *n, Ints *out);
 const Value *node_known(Graph *g, const Node *n);
 // Opens a source on first use, with the checks on where external data may lie (source.c).
 MUST_USE tenon_status source_open(Source *s, Diag *d);
-// Opens every file that constants of the main body lie in; the first that is missing is told once, with the number of its constants.
+// Opens every file that constants of the main body lie in; the first that is missing is told once,
+// with the number of its constants.
 MUST_USE tenon_status graph_open_sources(Graph *g, Diag *d);
-// A constant's bytes, opening the source if need be, and moving those that are to be moved.
-// They lie at any address: read them by load_f64 and its like, or ask const_elements for an aligned copy.
+// A constant's bytes, opening the source if need be, and moving those that are to be moved.  They
+// lie at any address: read them by load_f64 and its like, or ask const_elements for an aligned
+// copy.
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
 // The same at a multiple of 16: where the file has it elsewhere, a copy in `a`.
 MUST_USE tenon_status const_elements(Graph *g, const Node *n, Arena *a, const void **out, Diag *d);
 // Runs a node whose operands are constants by its own evaluation; *out is the run's.
 MUST_USE tenon_status const_evaluate(Graph *g, const Node *n, Run *run, Value **out);
-// Every node reachable from a body's results (its params included, used or not), operands first.  In the given arena.
+// Every node reachable from a body's results (its params included, used or not), operands first.
+// In the given arena.
 typedef struct NodeList {
   Node **v;
   int64_t n;

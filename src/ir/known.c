@@ -1,8 +1,9 @@
 // known.c -- contents of tensors that are known before anything runs.
 //
-// Exporters compute shapes with tensors: Shape, Gather, Concat, Reshape.  Two kinds of knowledge follow such
-// chains: `sym`, one integer expression an element, set by the ops' infer; and `known`, the value itself,
-// where a small tensor depends on constants alone: then the op's own evaluation gives it.
+// Exporters compute shapes with tensors: Shape, Gather, Concat, Reshape.  Two kinds of knowledge
+// follow such chains: `sym`, one integer expression an element, set by the ops' infer; and `known`,
+// the value itself, where a small tensor depends on constants alone: then the op's own evaluation
+// gives it.
 // Needs: eval.  Guarantees: never an error; what cannot be known is left out.
 #include "ir/internal.h"
 
@@ -11,8 +12,8 @@
 enum {
   EXTERNAL_KNOWN_MAX =
       LIMIT_KNOWN_EXTERNAL,  // elements read from a weights file while a graph is built
-  // Operations that following contents may take: for one node, for a whole graph, and for each node more.
-  // What would take more is left for the run.
+  // Operations that following contents may take: for one node, for a whole graph, and for each node
+  // more.  What would take more is left for the run.
   NODE_WORK_MAX = LIMIT_KNOWN_NODE_OPS,
   GRAPH_WORK = LIMIT_KNOWN_OPS,
   GRAPH_WORK_NODE = 256,
@@ -143,8 +144,8 @@ void node_compute_known(Graph *g, Node *n) {
   arena_reset(&g->scratch, mark);
 }
 
-// Contents are followed as integers of 64 bits with a sign: also through floats, as long as they hold whole numbers, and no
-// zero below zero.
+// Contents are followed as integers of 64 bits with a sign: also through floats, as long as they
+// hold whole numbers, and no zero below zero.
 static bool all_whole(const Value *v) {
   bool whole = dtype_is_int(v->dtype) || v->dtype == DT_BOOL;
   for (int64_t i = 0; v->dtype == DT_U64 && i < v->n; i++) whole &= val_i64(v, i) >= 0;

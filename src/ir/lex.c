@@ -1,7 +1,7 @@
 // lex.c -- tokens of the text form.
 //
-// One token of lookahead, read on demand; tokens are slices of the text, so lexing allocates nothing.
-// Whitespace and // comments separate tokens and mean nothing else.
+// One token of lookahead, read on demand; tokens are slices of the text, so lexing allocates
+// nothing.  Whitespace and // comments separate tokens and mean nothing else.
 #include "ir/text.h"
 
 static bool is_alpha(char c) {

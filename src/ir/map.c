@@ -1,9 +1,9 @@
 // map.c -- rebuilding a graph node by node.
 //
-// Nodes are immutable, so a change below means new nodes above: each body is walked operands first, every
-// node is made again over its operands' replacements (the same node, by hash-consing, where nothing
-// changed) and handed to the caller's function.  Bodies of control flow are rebuilt before the node that
-// holds them.
+// Nodes are immutable, so a change below means new nodes above: each body is walked operands first,
+// every node is made again over its operands' replacements (the same node, by hash-consing, where
+// nothing changed) and handed to the caller's function.  Bodies of control flow are rebuilt before
+// the node that holds them.
 //
 // Guarantees: names stay; parameters stay the same nodes; dead code is left behind.
 #include "ir/internal.h"
@@ -27,7 +27,8 @@ static Node *lookup(const Mapper *mp, Node *n) {
   return to ? to : n;
 }
 
-// The attributes of a control-flow node with its bodies rebuilt; the same pointer when none changed.
+// The attributes of a control-flow node with its bodies rebuilt; the same pointer when none
+// changed.
 static tenon_status map_attrs(Mapper *mp, const Node *n, const void **out) {
   const OpInfo *op = op_info(n->op);
   *out = n->attrs;

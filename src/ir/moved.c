@@ -1,6 +1,7 @@
 // moved.c -- evaluates what depends on constants alone, and gives moved constants their bytes.
 //
-// Guarantees: bit-equal to what the interpreter would compute; a failed allocation leaves nothing behind.
+// Guarantees: bit-equal to what the interpreter would compute; a failed allocation leaves nothing
+//             behind.
 #include "ir/internal.h"
 
 static tenon_status operand(Graph *g, const Node *n, Run *run, Value **out) {

@@ -1,7 +1,7 @@
 // opinfo.h -- the record that says all about an op.
 //
-// Every op is a row of an ops/*.def file and one OpInfo.  Nothing switches over all ops: printer, parser,
-// importers, interpreter, docs, tests and fuzzer read the record.
+// Every op is a row of an ops/*.def file and one OpInfo.  Nothing switches over all ops: printer,
+// parser, importers, interpreter, docs, tests and fuzzer read the record.
 #ifndef TENON_IR_OPINFO_H
 #define TENON_IR_OPINFO_H
 
@@ -47,7 +47,8 @@ typedef struct Infer {
   Diag *diag;
 } Infer;
 typedef tenon_status InferFn(Infer *in);
-// Fills nres nodes; leaves them all NULL where this node has no expansion (its op then has an .eval).
+// Fills nres nodes; leaves them all NULL where this node has no expansion (its op then has an
+// .eval).
 typedef void ExpandFn(Graph *g, const Node *n, Node **out);
 
 // Cost with every dim a number.
@@ -66,7 +67,8 @@ typedef double CostFn(const CostIn *c);  // floating or integer operations
 
 // ---- contractions ----
 
-// How the axes of the two operands pair up.  Lowering has one axis map for each but CF_OTHER (lower's contract_map).
+// How the axes of the two operands pair up.  Lowering has one axis map for each but CF_OTHER
+// (lower's contract_map).
 typedef enum ContractionForm {
   CF_DOT,             // axes named by dot_attrs
   CF_MATMUL,          // the last two axes of each, as numpy's matmul
@@ -80,7 +82,8 @@ enum ContractionFlag {
   CONTRACT_INT8 = 1,         // 8-bit integers less their zero points, summed exactly in 32 bits
   CONTRACT_REQUANTIZED = 2,  // the sum is scaled, rounded and stored in 8 bits
 };
-// Which operand is what; -1: the op has no such operand.  One that is optional may be absent from a node all the same.
+// Which operand is what; -1: the op has no such operand.  One that is optional may be absent from a
+// node all the same.
 typedef struct ContractionInfo {
   uint8_t form, flags;
   int8_t lhs, rhs, bias;  // data, weights, and what is added to the sum
@@ -91,7 +94,8 @@ typedef struct ContractionInfo {
 // ---- fusion (passes/fuse_kernels/fuse_kernels.c) ----
 
 typedef enum FuseClass {
-  FC_BY_FLAGS,  // in a record: element-wise ops are FC_POINT, the host's FC_HOST, others a closed FC_ANCHOR
+  FC_BY_FLAGS,  // in a record: element-wise ops are FC_POINT, the host's FC_HOST, others a closed
+                // FC_ANCHOR
   FC_FREE,   // constants, and shapes that follow from the body's parameters: cost nothing anywhere
   FC_INPUT,  // a parameter of the body
   FC_PROJ,   // belongs to the node that it projects
@@ -139,7 +143,8 @@ typedef struct FuseOp {
 
 // ---- what passes and analyses ask ----
 
-// How an op is computed channels last (passes/choose_layout/choose_layout.c).  Element-wise ops need no entry.
+// How an op is computed channels last (passes/choose_layout/choose_layout.c).  Element-wise ops
+// need no entry.
 typedef enum OpLayout {
   LAYOUT_FIXED,
   LAYOUT_AWARE,    // by its attribute channels_last
@@ -162,7 +167,8 @@ typedef enum OpExpense {
   EXPENSE_EPILOGUE,  // the same; the schedule of an MMA tile counts it as work of the epilogue
 } OpExpense;
 
-// How the range of a result follows from those of the operands (of_NAME in analyse/range.c); none: from its type.
+// How the range of a result follows from those of the operands (of_NAME in analyse/range.c); none:
+// from its type.
 // clang-format off
 #define RANGE_RULES(X)                                                                             \
   X(abs) X(arg) X(arith) X(attention) X(below_zero) X(bent) X(bit_and) X(cast) X(clip) X(concat)   \
@@ -190,12 +196,12 @@ typedef enum HazardRule {
 
 struct OpInfo {
   const char *name, *doc;
-  const char *onnx;  // "Conv", "ai.onnx.ml.Scaler", "com.microsoft.FusedMatMul"; NULL when none
-  int onnx_since;    // first opset whose form equals ours; older forms have an import row
-  const char *
-      operands;  // names in order, '?' after an optional one, '*' after a repeated last one: "x w b?"
-  const char *results;  // likewise: "y", "values indices"
-  const char *dtypes;   // for the docs: "float", "int", "any", ...
+  const char *onnx;      // "Conv", "ai.onnx.ml.Scaler", "com.microsoft.FusedMatMul"; NULL when none
+  int onnx_since;        // first opset whose form equals ours; older forms have an import row
+  const char *operands;  // names in order, '?' after an optional one, '*' after a repeated last
+                         // one: "x w b?"
+  const char *results;   // likewise: "y", "values indices"
+  const char *dtypes;    // for the docs: "float", "int", "any", ...
   const AttrDesc *attrs;
   uint16_t nattrs, attrs_size, flags;
   int8_t arity;  // as in ops.def
@@ -273,7 +279,8 @@ MUST_USE tenon_status infer_broadcast_dim(Infer *in, Dim a, Dim b, Dim *out);
 MUST_USE tenon_status infer_equal_dim(Infer *in, Dim a, Dim b, const char *what);
 // The same; *out is the one that is a number, where either is.
 MUST_USE tenon_status infer_merge_dim(Infer *in, Dim a, Dim b, const char *what, Dim *out);
-// result i is a tensor of this dtype and shape; EINVAL on poison (overflow) or a certainly negative dim
+// result i is a tensor of this dtype and shape; EINVAL on poison (overflow) or a certainly negative
+// dim
 MUST_USE tenon_status infer_set(Infer *in, int i, DType t, int rank, const Dim *dims);
 void infer_set_unranked(Infer *in, int i, DType t);
 void infer_set_type(Infer *in, int i, const Type *t);

@@ -1,13 +1,15 @@
 // parse.c -- a graph from its text form (docs/reference/text.md).
 //
-// One pass: each line becomes a node as soon as it is read, so inference, hash-consing and every check of
-// node_new happen as for any other builder, with line and column in the message.  A type that is written
-// behind a node is held against the inferred one.  The types of the results stand in the header, but can
-// name symbols that only the nodes bring in; so they are skipped first and read at the end.
+// One pass: each line becomes a node as soon as it is read, so inference, hash-consing and every
+// check of node_new happen as for any other builder, with line and column in the message.  A type
+// that is written behind a node is held against the inferred one.  The types of the results stand
+// in the header, but can name symbols that only the nodes bring in; so they are skipped first and
+// read at the end.
 //
 // Needs:      nothing of the text: it may be hostile.
-// Guarantees: memory and time in proportion to the text (and to what the ops' own inference does); only files
-//             below the text's folder are ever opened, and none before its bytes are needed.
+// Guarantees: memory and time in proportion to the text (and to what the ops' own inference does);
+//             only files below the text's folder are ever opened, and none before its bytes are
+//             needed.
 #include "ir/custom.h"
 #include "ir/text.h"
 

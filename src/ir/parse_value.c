@@ -1,11 +1,11 @@
 // parse_value.c -- types, attributes and constants of the text form.
 //
-// The text is not trusted: every size is held against what is left of the text before memory is asked for,
-// and every number against the range of what it is for.
+// The text is not trusted: every size is held against what is left of the text before memory is
+// asked for, and every number against the range of what it is for.
 //
-// Fresh dimensions: a type is read into a pool of the parser's own, where ?n_3 is just a name.  In a
-// parameter's type such a name stands for a new fresh symbol; in the type of a result it is tied to the
-// symbol that inference has just made, and from then on the two must go together.
+// Fresh dimensions: a type is read into a pool of the parser's own, where ?n_3 is just a name.  In
+// a parameter's type such a name stands for a new fresh symbol; in the type of a result it is tied
+// to the symbol that inference has just made, and from then on the two must go together.
 #include "ir/text.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 // pass.c -- the pass manager: a table and a loop.
 //
-// For each row: run it (to a fixed point where the row says so), verify when asked, print when asked and
-// changed, note time and node counts.  A broken invariant after a pass is an error that names the pass.
+// For each row: run it (to a fixed point where the row says so), verify when asked, print when
+// asked and changed, note time and node counts.  A broken invariant after a pass is an error that
+// names the pass.
 #include "ir/pass.h"
 
 #include "base/platform.h"

@@ -1,11 +1,12 @@
 // print.c -- a graph as text (docs/reference/text.md).
 //
-// The text is made so that the parser, which builds nodes line by line, gets the same graph, and printing
-// that one gives the same text.  Three things that depend on the order of making are fixed by the text's
-// own order instead:
-//  - a body's lines are its nodes by id, but what depends on no parameter (constants and what is computed from
-//    them alone, which bodies share) stands just before its first use in each body;
-//  - the operands of a commutative op are in the order in which the parser will have made them (`rank`);
+// The text is made so that the parser, which builds nodes line by line, gets the same graph, and
+// printing that one gives the same text.  Three things that depend on the order of making are fixed
+// by the text's own order instead:
+//  - a body's lines are its nodes by id, but what depends on no parameter (constants and what is
+//    computed from them alone, which bodies share) stands just before its first use in each body;
+//  - the operands of a commutative op are in the order in which the parser will have made them
+//    (`rank`);
 //  - fresh dimensions are numbered as they appear.
 //
 // Needs:      the invariants of ir.h; a broken graph prints too, with %"?N" for what has no name.
@@ -96,8 +97,8 @@ static void give_rank(Printer *p, const Node *n) {
   if (!p->rank[n->id]) p->rank[n->id] = ++p->nranks;
 }
 
-// Marks what depends on no parameter (operands have lower ids), and notes the projections that carry a
-// name of their own.
+// Marks what depends on no parameter (operands have lower ids), and notes the projections that
+// carry a name of their own.
 static void survey(Printer *p) {
   for (int64_t i = 0; i < p->nnodes; i++) {
     const Node *n = p->g->node.v[i];
@@ -175,7 +176,8 @@ static void print_line(Printer *p, Scope *s, const Node *n) {
   give_rank(p, n);
 }
 
-// Lines for n and for the fixed nodes that it needs and that this body has not got yet, operands first.
+// Lines for n and for the fixed nodes that it needs and that this body has not got yet, operands
+// first.
 static void print_needed(Printer *p, Scope *s, const Node *top) {
   typedef struct Visit {
     const Node *n;

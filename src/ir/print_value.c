@@ -6,8 +6,8 @@
 
 // ---- types ----
 
-// Symbols seen for the first time: fresh ones get the next number, and a named one that is not just a
-// size is noted.
+// Symbols seen for the first time: fresh ones get the next number, and a named one that is not just
+// a size is noted.
 static void note_symbols(Printer *p, Dim d) {
   DimVec found = {0};
   dim_symbols(d, &p->seen_dim, p->arena, &found);

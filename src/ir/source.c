@@ -1,9 +1,10 @@
 // source.c -- open the file behind a constant, on first use.
 //
-// The one place that opens what a model names.  A source with a folder is external data: its real path (every
-// link followed) must lie under that folder or under the folder of the model's real file, since model
-// caches keep links in one folder and the files in another.  The path that was checked is the path that
-// is opened, so a link put there afterwards is not followed from its old place.
+// The one place that opens what a model names.  A source with a folder is external data: its real
+// path (every link followed) must lie under that folder or under the folder of the model's real
+// file, since model caches keep links in one folder and the files in another.  The path that was
+// checked is the path that is opened, so a link put there afterwards is not followed from its old
+// place.
 //
 // Guarantees: only regular files, only there; a failed open leaves the source as it was.
 // Does not:   lock.  Two threads must not open one source at the same time.

@@ -44,9 +44,8 @@ bool text_is_value_name(Str s);           // can be written after % without quot
 void text_put_quoted(StrBuf *b, Str s);
 bool text_unescape(Arena *a, Str raw, Str *out);  // NUL-terminated; false: a bad escape
 
-// ---- dimensions between pools (dimmap.c) ----
-// Writes expressions of one pool in another.  Named symbols keep name and range; a fresh symbol becomes
-// what it was bound to.
+// ---- dimensions between pools (dimmap.c) ---- Writes expressions of one pool in another.  Named
+// symbols keep name and range; a fresh symbol becomes what it was bound to.
 typedef struct DimMap {
   IntPool *to;
   IntMap done;  // id in the first pool -> Dim of the other

@@ -1,9 +1,10 @@
 // textnum.c -- numbers of the text form: the shortest decimal that reads back as the same bits.
 //
-// What a decimal means is fixed by one function, text_decimal (correctly rounded to double), followed by
-// one rounding to the element's type.  The printer tries more and more digits until that gives the bits
-// it started from, so the two can never disagree; bits that no decimal gives (NaN payloads) are written
-// in hex.  The C library's decimal point follows the locale, so none is ever given to or taken from it.
+// What a decimal means is fixed by one function, text_decimal (correctly rounded to double),
+// followed by one rounding to the element's type.  The printer tries more and more digits until
+// that gives the bits it started from, so the two can never disagree; bits that no decimal gives
+// (NaN payloads) are written in hex.  The C library's decimal point follows the locale, so none is
+// ever given to or taken from it.
 #include "ir/text.h"
 
 #include <math.h>

@@ -1,8 +1,9 @@
-// traits.h -- what passes, the memory plan and schedules ask of the machine that kernels are made for.
+// traits.h -- what passes, the memory plan and schedules ask of the machine that kernels are made
+// for.
 //
-// A target fills its traits in one place (target_traits in targets/target.c); everybody else asks by meaning and never by a
-// target's name.  A graph points to the traits that it was optimised for.  Without a target they are traits_unknown: a CPU,
-// and nothing that only some machines have.
+// A target fills its traits in one place (target_traits in targets/target.c); everybody else asks
+// by meaning and never by a target's name.  A graph points to the traits that it was optimised
+// for.  Without a target they are traits_unknown: a CPU, and nothing that only some machines have.
 #ifndef TENON_IR_TRAITS_H
 #define TENON_IR_TRAITS_H
 
@@ -40,16 +41,19 @@ static inline bool traits_mma_f32(const TargetTraits *t, unsigned fast) {
   return (t->mma_dtypes & (fast & FAST_TF32 ? MMA_DTYPE_TF32 : MMA_DTYPE_F32)) != 0;
 }
 
-// What passes ask.  Each names the decision, so that a machine between a CPU and a GPU needs a change here alone.
+// What passes ask.  Each names the decision, so that a machine between a CPU and a GPU needs a
+// change here alone.
 
 // A work item has a core's cache: a band of lines of one convolution stays in it for the next.
 static inline bool traits_fuses_conv_chains(const TargetTraits *t) { return !t->gpu; }
-// A kernel has work items enough only if a long sum is divided in the graph.  Thread blocks have, or divide it themselves.
+// A kernel has work items enough only if a long sum is divided in the graph.  Thread blocks have,
+// or divide it themselves.
 static inline bool traits_needs_split_k(const TargetTraits *t) { return !t->gpu; }
-// Attention writes its heads in the order that the next GEMM reads, and reads keys and values as plain matrices: a concatenation
-// with the KV cache is materialised.
+// Attention writes its heads in the order that the next GEMM reads, and reads keys and values as
+// plain matrices: a concatenation with the KV cache is materialised.
 static inline bool traits_attention_materializes(const TargetTraits *t) { return t->gpu; }
-// Kernels other than GEMM read what is stored in bf16 at no cost: attention, gathers, pools, depthwise convolutions.
+// Kernels other than GEMM read what is stored in bf16 at no cost: attention, gathers, pools,
+// depthwise convolutions.
 static inline bool traits_reads_bf16(const TargetTraits *t) { return t->gpu; }
 
 #endif

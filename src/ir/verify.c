@@ -1,12 +1,13 @@
 // verify.c -- check every invariant of a graph (ir.h).
 //
-// First each node by itself, by id, so that a later check can follow any operand; then each body: that it
-// reaches no parameter but its own; last the types: inference is run again and must say the same, up to
-// the names of the fresh dimensions that it makes.
+// First each node by itself, by id, so that a later check can follow any operand; then each body:
+// that it reaches no parameter but its own; last the types: inference is run again and must say the
+// same, up to the names of the fresh dimensions that it makes.
 //
 // Needs:      a finished graph (graph_status OK, main set); nothing else is taken for granted.
-// Guarantees: TENON_OK, or the first node that is wrong, with what is wrong about it.  Running inference again
-//             may add nodes to the graph that nothing uses (the expansions of composites), and no others.
+// Guarantees: TENON_OK, or the first node that is wrong, with what is wrong about it.  Running
+//             inference again may add nodes to the graph that nothing uses (the expansions of
+//             composites), and no others.
 #include "ir/custom.h"
 #include "ir/internal.h"
 
@@ -238,8 +239,8 @@ static tenon_status check_names(Verifier *v) {
 
 // ---- types ----
 
-// Equal, but that fresh symbols of one inference stand for those of the other.  Where they are part of an
-// expression its order depends on their names, so it is only asked that both sides have some.
+// Equal, but that fresh symbols of one inference stand for those of the other.  Where they are part
+// of an expression its order depends on their names, so it is only asked that both sides have some.
 static bool same_dim(Dim a, Dim b, IntMap *renamed) {
   if (a == b) return true;
   if (!ie_has_fresh(a) || !ie_has_fresh(b)) return false;

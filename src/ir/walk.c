@@ -1,8 +1,9 @@
 // walk.c -- the nodes of a body in order: operands before users.
 //
-// Ids ascend from operand to user, so the reachable set sorted by id is a topological order, and the same
-// graph always gives the same list.  A small body in a large graph (a kernel) costs its own size, not the
-// graph's: its nodes are kept in a map and sorted; past SMALL nodes a mark for every node of the graph is cheaper.
+// Ids ascend from operand to user, so the reachable set sorted by id is a topological order, and
+// the same graph always gives the same list.  A small body in a large graph (a kernel) costs its
+// own size, not the graph's: its nodes are kept in a map and sorted; past SMALL nodes a mark for
+// every node of the graph is cheaper.
 #include "ir/internal.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 // work.c -- what evaluating a node takes, for runs whose work is limited.
 //
-// Charged before the evaluation: starting it, and reading its inputs.  Charged when result 0 has its shape, by
-// eval_out: the op's own cost function, asked with the sizes that the values have and not with those that were
-// inferred, so that a size which depends on data counts too.
+// Charged before the evaluation: starting it, and reading its inputs.  Charged when result 0 has
+// its shape, by eval_out: the op's own cost function, asked with the sizes that the values have and
+// not with those that were inferred, so that a size which depends on data counts too.
 //
-// Guarantees: an op whose work is not in proportion to this charges the rest itself, with eval_work.
+// Guarantees: an op whose work is not in proportion to this charges the rest itself, with
+//             eval_work.
 #include "ir/internal.h"
 
 enum { STEP_OPS = 64 };  // starting an op: as much as so many elements
@@ -25,8 +26,8 @@ static double cost_of(const Eval *e) {
   return ops > 0 ? ops : 0;
 }
 
-// Elements that are read at least once; of a string, its bytes.  Ops that only move elements mostly look at those
-// alone that they take.
+// Elements that are read at least once; of a string, its bytes.  Ops that only move elements mostly
+// look at those alone that they take.
 static double reading(const Value *v, bool moves) {
   if (!v) return 0;
   if (v->kind != VK_TENSOR) return (double)v->nitems;

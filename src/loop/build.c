@@ -1,8 +1,9 @@
 // build.c -- makes kernels: buffers, symbols, expressions and statements.
 //
-// Folding is exact only: an operation of constants is computed where every target gives the same bits (no
-// functions that targets approximate, nothing subnormal, since kernels flush those), and an operand is given
-// back where the operation cannot change it.  Names are made fit for text: letters, digits, _ and ., once each.
+// Folding is exact only: an operation of constants is computed where every target gives the same
+// bits (no functions that targets approximate, nothing subnormal, since kernels flush those), and
+// an operand is given back where the operation cannot change it.  Names are made fit for text:
+// letters, digits, _ and ., once each.
 #include "loop/impl.h"
 
 #include <float.h>
@@ -323,9 +324,8 @@ const LoopExpr *loop_bit_cast(LoopKernel *k, DType to, const LoopExpr *a) {
   return to == a->dtype ? a : new_op(k, LOOP_bit_cast, to, a, NULL, NULL);
 }
 
-// ---- statements ----
-// `open` holds where each open block begins; its complement once it is the else of its statement, which
-// stands in front of the block.
+// ---- statements ---- `open` holds where each open block begins; its complement once it is the
+// else of its statement, which stands in front of the block.
 void loop_begin(LoopBuilder *b, LoopKernel *k) {
   memset(b, 0, sizeof *b);
   b->k = k;

@@ -1,9 +1,10 @@
 // digits.c -- loop variables that are divided or reduced modulo a constant, as sums of digits.
 //
-// Lowering numbers work items through and gets its coordinates back by floor(i/W) and mod(i, W).  Every nest of
-// these over one variable is floor(i/d), or floor(i/d) mod m, with d and m free of loop variables.  Where all
-// d and d*m divide one another in a chain 1 | d1 | d2 ..., the digit between two of them is a variable
-// of its own, and each such nest is a sum of digits.  What does not fit into the chain is left as it is.
+// Lowering numbers work items through and gets its coordinates back by floor(i/W) and mod(i, W).
+// Every nest of these over one variable is floor(i/d), or floor(i/d) mod m, with d and m free of
+// loop variables.  Where all d and d*m divide one another in a chain 1 | d1 | d2 ..., the digit
+// between two of them is a variable of its own, and each such nest is a sum of digits.  What does
+// not fit into the chain is left as it is.
 #include "loop/verify.h"
 
 void digits_init(DigitMap *m, IntPool *pool, Arena *a) {

@@ -1,8 +1,9 @@
 // hoist.c -- what is the same in all rounds of an unrolled loop, before it.
 //
-// Templates write what an element needs where it is asked for: a row's index that comes from data is then read and checked for each of its
-// elements.  Statements that a body begins with, and that neither its loop's variable nor anything the kernel writes goes into, move in
-// front of the loop, which has rounds.
+// Templates write what an element needs where it is asked for: a row's index that comes from data
+// is then read and checked for each of its elements.  Statements that a body begins with, and that
+// neither its loop's variable nor anything the kernel writes goes into, move in front of the loop,
+// which has rounds.
 #include "loop/loop.h"
 #include "loop/prove.h"
 

@@ -11,7 +11,8 @@ enum {
   LOOP_MAX_THREADS = 1024,  // of a thread block
 };
 
-// One value: `f` of a float dtype, rounded to it; else `i`, wrapped to it (u64 as its bits, bool 0 or 1).
+// One value: `f` of a float dtype, rounded to it; else `i`, wrapped to it (u64 as its bits, bool 0
+// or 1).
 typedef union LoopCell {
   double f;
   int64_t i;
@@ -27,7 +28,8 @@ bool loop_dtype_ok(DType t);  // of whole bytes, and a number or bool
 LoopCell loop_round(DType t, LoopCell v);
 LoopCell loop_convert(DType to, DType from, LoopCell v);
 LoopCell loop_reinterpret(DType to, DType from, LoopCell v);
-// `t` is the operands' dtype (select: of the second and third; dot: of the third).  False: no result for these operands.
+// `t` is the operands' dtype (select: of the second and third; dot: of the third).  False: no
+// result for these operands.
 bool loop_apply(LoopOp op, DType t, const LoopCell *src, LoopCell *out);
 LoopCell loop_get(DType t, const void *base, int64_t i);
 void loop_put(DType t, void *base, int64_t i, LoopCell v);
@@ -45,7 +47,8 @@ int32_t loop_find_check(LoopKernel *k, const char *message);  // adds it where i
 
 int32_t loop_new_var(LoopKernel *k, DType t);
 
-// ---- tile statements with the symbols and variables that they are given (tile.c, tile_attention.c) ----
+// ---- tile statements with the symbols and variables that they are given (tile.c,
+// tile_attention.c) ----
 typedef struct LoopFresh {  // new ones
   int32_t (*var)(void *ctx, DType t);
   Dim (*sym)(void *ctx, Dim like, Dim extent);
@@ -61,7 +64,8 @@ const LoopExpr *loop_mma_factor(LoopKernel *k, LoopMmaKind kind, const LoopExpr 
 // Whether the operand's value is its element, as loop_tile_element writes it.
 bool loop_tile_is_element(const LoopKernel *k, const LoopTileOperand *o, Dim at);
 const LoopExpr *loop_attention_product(LoopKernel *k, const LoopTile *t);
-// The round over the keys that is open is the one of this number among the three reductions; variables below 0 are new ones.
+// The round over the keys that is open is the one of this number among the three reductions;
+// variables below 0 are new ones.
 void loop_attention_close(LoopBuilder *b, LoopTile *t, const LoopFresh *fresh, int given,
                           int32_t total, int32_t sum);
 

@@ -1,10 +1,12 @@
 // interpret.c -- runs kernels as they are written: the reference that targets are compared with.
 //
-// Each expression becomes a list of steps over one array of cells, a step for each node of the DAG, so a shared
-// node is computed once; statements and index expressions are walked as they are.  Both sides of a select are
-// computed.  Scratch and registers are filled with ones, which are NaNs, before each work item.
+// Each expression becomes a list of steps over one array of cells, a step for each node of the DAG,
+// so a shared node is computed once; statements and index expressions are walked as they are.  Both
+// sides of a select are computed.  Scratch and registers are filled with ones, which are NaNs,
+// before each work item.
 //
-// Guarantees: every access is checked against the buffer's size, verified or not; nothing outside is touched.
+// Guarantees: every access is checked against the buffer's size, verified or not; nothing outside
+//             is touched.
 #include "loop/impl.h"
 
 typedef struct Step {
@@ -266,7 +268,8 @@ static bool run_bind(Interp *in, const RunStmt *r) {
   return false;
 }
 
-// Row max and row sum are of a row: they are formed for its first column, and their variables keep them.
+// Row max and row sum are of a row: they are formed for its first column, and their variables keep
+// them.
 static bool run_attention(Interp *in, const RunStmt *r) {
   const RunStmt *rows = &r->body.v[0], *cols = &rows->body.v[0];
   int64_t of_row = r->s->tile->after - 1;

@@ -1,7 +1,8 @@
 // ops.c -- the operations of kernels: names, what they take, and what they mean.
 //
-// The meanings are those of eval/scalar.def: floats are computed in double and rounded once to the dtype,
-// integers in 64 bits and wrapped to it.  fma is rounded once as well, which double alone does not give.
+// The meanings are those of eval/scalar.def: floats are computed in double and rounded once to the
+// dtype, integers in 64 bits and wrapped to it.  fma is rounded once as well, which double alone
+// does not give.
 #include "eval/meaning.h"
 #include "loop/impl.h"
 
@@ -77,8 +78,8 @@ LoopCell loop_round(DType t, LoopCell v) {
   return loop_get(t, &cell, 0);
 }
 
-// A 64-bit integer as a double whose second rounding, to a narrower float, is still right: where bits are
-// lost the last one kept is set (rounding to odd).
+// A 64-bit integer as a double whose second rounding, to a narrower float, is still right: where
+// bits are lost the last one kept is set (rounding to odd).
 static double odd_from_u64(uint64_t m, bool negative) {
   double d = (double)m;
   if (m >> 53) {
@@ -156,8 +157,8 @@ static const Meaning meaning[] = {
 #undef SCALAR
 };
 
-// x*y + z for a dtype of at most 24 bits of mantissa: the product is exact, and the sum is rounded to odd, so
-// that rounding it again is right.
+// x*y + z for a dtype of at most 24 bits of mantissa: the product is exact, and the sum is rounded
+// to odd, so that rounding it again is right.
 static double odd_fma(double x, double y, double z) {
   double p = x * y, s = p + z;
   if (!isfinite(s)) return s;

@@ -1,9 +1,10 @@
 // parse.c -- kernels out of text, as print.c writes it.
 //
-// One pass, character by character; what stands in brackets and behind `<` is read by ie_parse.  A symbol gets
-// the range that its extent allows before anything that uses it is read, since expressions fold by ranges:
-// so guards stand in front of what they guard.  Nothing is folded besides, and types, scopes and accesses
-// are the verifier's affair; only what the tree cannot hold is refused here.
+// One pass, character by character; what stands in brackets and behind `<` is read by ie_parse.  A
+// symbol gets the range that its extent allows before anything that uses it is read, since
+// expressions fold by ranges: so guards stand in front of what they guard.  Nothing is folded
+// besides, and types, scopes and accesses are the verifier's affair; only what the tree cannot hold
+// is refused here.
 //
 // Guarantees: time and memory are linear in the text; nesting is limited.
 #include "loop/parse.h"

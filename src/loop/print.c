@@ -11,10 +11,12 @@
 //     }
 //   }
 //
-// A node that several others of one statement use is named where it first stands (`#0 = ...`), so the DAG is
-// kept and the text is as long as the DAG, not as its tree.  A float is a whole number with `.0`, or in
-// hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.  `wide` stands before a store or a load
-// of several elements as one u32.  A line `schedule` says how the kernel was made; it has no meaning.  tile.h has the text of tile statements.
+// A node that several others of one statement use is named where it first stands (`#0 = ...`), so
+// the DAG is kept and the text is as long as the DAG, not as its tree.  A float is a whole number
+// with `.0`, or in hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index
+// as a value.  `wide` stands before a store or a load of several elements as one u32.  A line
+// `schedule` says how the kernel was made; it has no meaning.  tile.h has the text of tile
+// statements.
 //
 // Guarantees: the text depends on the kernel alone; reading it gives an equal kernel.
 #include "loop/impl.h"

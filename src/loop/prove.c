@@ -1,19 +1,22 @@
 // prove.c -- proofs about index expressions.
 //
-// To show e >= 0 the symbols are eliminated, innermost first, each step giving an expression that is nowhere
-// greater.  A symbol that stands in e linearly goes to the end of its range that makes e least; its extent then
-// brings in symbols further out.  One that stands within a floor division, remainder, minimum or maximum is
-// reached by replacing that atom first:
-//   min(a, b)    is a or b: both cases where it counts positively, either bounds it where it counts negatively
-//   floor(a/b)   lies between (a - b + 1)/b and a/b; or between its values at the ends of the symbol's range
+// To show e >= 0 the symbols are eliminated, innermost first, each step giving an expression that
+// is nowhere greater.  A symbol that stands in e linearly goes to the end of its range that makes e
+// least; its extent then brings in symbols further out.  One that stands within a floor division,
+// remainder, minimum or maximum is reached by replacing that atom first:
+//   min(a, b)    is a or b: both cases where its coefficient is positive, either bounds it where
+//                that is negative
+//   floor(a/b)   is between (a - b + 1)/b and a/b; or between its values at the ends of the
+//                symbol's range
 //   mod(a, b)    lies in [0, b), below a where a is not negative, and is a - b*floor(a/b)
-// Where several replacements are possible all are tried, within a number of steps; a goal that is met again is not tried again.  Last, a fact f >= 0 of the
-// scope may be used: e - f >= 0 is enough.
+// Where several replacements are possible all are tried, within a number of steps; a goal that is
+// met again is not tried again.  Last, a fact f >= 0 of the scope may be used: e - f >= 0 is
+// enough.
 #include "loop/prove.h"
 
-// Steps of one search.  Where a proof is only wished for, it is found in a few or not at all.
-// Of one attempt, of one that is asked for often, and of all attempts at a goal together: what is provable in the networks and suites takes
-// up to 2000, and what is not must come to an end.
+// Steps of one search.  Where a proof is only wished for, it is found in a few or not at all.  Of
+// one attempt, of one that is asked for often, and of all attempts at a goal together: what is
+// provable in the networks and suites takes up to 2000, and what is not must come to an end.
 enum { PROVE_STEPS = 600, PROVE_STEPS_ONCE = 40, PROVE_STEPS_GOAL = 2400 };
 
 // ---- expressions ----
@@ -50,7 +53,8 @@ bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r) {
   return !ie_is_poison(*c) && !ie_is_poison(*r);
 }
 
-// What e/d must be if the division leaves nothing: the coefficient of a term of d that stands alone says it.
+// What e/d must be if the division leaves nothing: the coefficient of a term of d that stands alone
+// says it.
 static Dim guess_quotient(IntPool *pool, Dim e, Dim d, const IntTerm *t) {
   Dim c, r;
   if (t->natoms != 1 || (t->coef != 1 && t->coef != -1)) return NULL;
@@ -118,7 +122,8 @@ int64_t prover_find(const Prover *p, Dim sym) {
   return intmap_get(&p->order, (uint64_t)sym->slot, &at) ? (int64_t)at - 1 : -1;
 }
 
-// The position of the innermost symbol; -1: there is none.  `known` is cleared by a symbol out of scope.
+// The position of the innermost symbol; -1: there is none.  `known` is cleared by a symbol out of
+// scope.
 static int64_t innermost(const Prover *p, Dim e, bool *known) {
   if (e->kind == IE_CONST || e->kind == IE_POISON) return -1;
   if (e->kind == IE_SYM) {
@@ -185,7 +190,8 @@ bool dim_forced(IntPool *pool, Dim e, Dim extent) {
   return none != extent && !ie_is_poison(none) && none->hi <= 0;
 }
 
-// An expression is positive where it is a factor of an extent: code inside runs only where that is at least 1.
+// An expression is positive where it is a factor of an extent: code inside runs only where that is
+// at least 1.
 static bool forced_by_scope(const Prover *p, Dim e) {
   if (e->lo >= 1) return true;
   for (int64_t i = 0; i < p->sym.n; i++)
@@ -239,7 +245,8 @@ static bool prove_between(Prover *p, int sgn, Dim c, Dim lo, Dim hi, Dim r) {
   return prove_at(p, c, lo, r) && prove_at(p, c, hi, r);
 }
 
-// The least (or greatest) that e is over the range of one symbol, as far as its terms are monotonic; else NULL.
+// The least (or greatest) that e is over the range of one symbol, as far as its terms are
+// monotonic; else NULL.
 static Dim extreme(Prover *p, Dim e, const ProverSym *s, bool upper);
 
 static Dim extreme_sum(Prover *p, Dim e, const ProverSym *s, bool upper) {
@@ -342,8 +349,8 @@ static Dim without_atom(IntPool *pool, Dim e, Dim atom) {
   return sum;
 }
 
-// e without a factor of all its terms, which decides nothing: a number, or an atom that is never negative.  The
-// constant may be rounded down to be a multiple of the number.
+// e without a factor of all its terms, which decides nothing: a number, or an atom that is never
+// negative.  The constant may be rounded down to be a multiple of the number.
 static Dim without_factor(Prover *p, Dim e) {
   uint64_t g = 0;
   bool constant = e->nterms > 0 && e->term[0].natoms == 0;
@@ -415,8 +422,8 @@ static bool bounds_others(const Prover *p, Dim sym) {
   return false;
 }
 
-// e with the symbols at their ends that count by themselves: what is left may have a factor then.  Nothing is lost, since
-// they are free of all others.
+// e with the symbols at their ends that count by themselves: what is left may have a factor then.
+// Nothing is lost, since they are free of all others.
 static Dim without_free(Prover *p, Dim e) {
   for (int i = 0; i < e->nterms; i++) {
     const IntTerm *t = &e->term[i];

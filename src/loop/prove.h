@@ -4,13 +4,15 @@
 
 #include "base/intexpr.h"
 
-// A symbol in scope, later ones inside earlier ones.  It lies in [0, extent), and code runs only where that is
-// not empty; a dim (extent NULL) lies in its own range.  A guard is also equal to `value`.
+// A symbol in scope, later ones inside earlier ones.  It lies in [0, extent), and code runs only
+// where that is not empty; a dim (extent NULL) lies in its own range.  A guard is also equal to
+// `value`.
 typedef struct ProverSym {
   Dim sym, extent, value;
   bool positive;  // a dim without which there would be no work items
 } ProverSym;
-// What was found out before, by the place of an expression's address: goals of one search, and what is positive in one scope.
+// What was found out before, by the place of an expression's address: goals of one search, and what
+// is positive in one scope.
 enum { PROVER_MEMO = 256 };
 typedef struct ProverMemo {
   Dim e;
@@ -43,10 +45,12 @@ bool prover_positive(Prover *p, Dim e);  // e >= 1, by its form and the extents 
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym);
-// Whether e >= 1 follows from extent >= 1: e is a factor of it, and e or the other factor is never negative.
+// Whether e >= 1 follows from extent >= 1: e is a factor of it, and e or the other factor is never
+// negative.
 bool dim_forced(IntPool *pool, Dim e, Dim extent);
 Dim dim_quotient(IntPool *pool, Dim e, Dim d);  // q with q*d = e whatever d is; NULL: none is seen
-// e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms of r).
+// e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms
+// of r).
 bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r);
 Dim dim_term(IntPool *pool, const IntTerm *t,
              int without);                      // one term, less the factor at `without`

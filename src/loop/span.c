@@ -1,4 +1,5 @@
-// span.c -- what a float expression is known to lie in, from the operations that bound it: for conversions to integers.
+// span.c -- what a float expression is known to lie in, from the operations that bound it: for
+// conversions to integers.
 #include "loop/span.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@ static bool same_value(const LoopExpr *a, const LoopExpr *b) {
   return a == b || (a->kind == LX_CONST && b->kind == LX_CONST && a->f == b->f);
 }
 
-// select(a < b, b, a) and select(a < b, a, b): where the comparison does not hold, and NaN makes it not hold, the result is
-// the operand that is last.
+// select(a < b, b, a) and select(a < b, a, b): where the comparison does not hold, and NaN makes it
+// not hold, the result is the operand that is last.
 static LoopSpan select_span(const LoopExpr *x, int depth) {
   const LoopExpr *c = x->src[0], *yes = x->src[1], *no = x->src[2];
   LoopSpan p = span_of(yes, depth), q = span_of(no, depth);
@@ -25,7 +26,8 @@ static LoopSpan select_span(const LoopExpr *x, int depth) {
   return (LoopSpan){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
 }
 
-// a * b + c within bounds that hold after a rounding too; where they are not finite nothing is known.
+// a * b + c within bounds that hold after a rounding too; where they are not finite nothing is
+// known.
 static LoopSpan product_span(LoopSpan a, LoopSpan b, LoopSpan c) {
   const LoopSpan any = {-INFINITY, INFINITY, true};
   double p[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};

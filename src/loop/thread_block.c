@@ -1,8 +1,10 @@
-// thread_block.c -- kernels whose work items are thread blocks: their size, their shared memory, and where barriers are needed.
+// thread_block.c -- kernels whose work items are thread blocks: their size, their shared memory,
+// and where barriers are needed.
 //
-// Threads wait for each other between two thread loops where the second touches what the first stored, or stores what the
-// first loaded; registers are each thread's own.  What was touched since the threads last waited is followed through the tree: around
-// a loop it goes until nothing is new, since its end comes before its beginning, and so do work items one after the other.
+// Threads wait for each other between two thread loops where the second touches what the first
+// stored, or stores what the first loaded; registers are each thread's own.  What was touched since
+// the threads last waited is followed through the tree: around a loop it goes until nothing is new,
+// since its end comes before its beginning, and so do work items one after the other.
 #include "loop/thread_block.h"
 
 // ---- sizes ----

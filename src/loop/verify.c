@@ -1,10 +1,12 @@
 // verify.c -- the invariants of kernels (loop.h), each with its own message.
 //
-// Two walks.  The first looks at what stands in the tree: scopes, dtypes, which loop may hold which; it also notes
-// how loop variables are split (digits.c).  The second proves, over digits: every access is inside its
-// buffer, every divisor is positive, and work items are disjoint (verify_race.c).  A dim's range is its symbol's.
+// Two walks.  The first looks at what stands in the tree: scopes, dtypes, which loop may hold
+// which; it also notes how loop variables are split (digits.c).  The second proves, over digits:
+// every access is inside its buffer, every divisor is positive, and work items are disjoint
+// (verify_race.c).  A dim's range is its symbol's.
 //
-// Guarantees: a kernel that passes touches nothing outside its buffers, whatever the dims and the data are, and
+// Guarantees: a kernel that passes touches nothing outside its buffers, whatever the dims and the
+//             data are, and
 // gives the same results in whatever order its items run.  What cannot be proven is refused.
 #include "loop/thread_block.h"
 #include "loop/tile.h"
@@ -100,7 +102,8 @@ static bool register_index(Verifier *v, Dim e) {
   return true;
 }
 
-// What a thread's own part of a register buffer is indexed by: the index without its t*n.  NULL: it is no such index.
+// What a thread's own part of a register buffer is indexed by: the index without its t*n.  NULL: it
+// is no such index.
 static Dim own_part(Verifier *v, const LoopBuffer *b, Dim index) {
   Dim n, rest;
   if (!v->threads) return index;
@@ -109,7 +112,8 @@ static Dim own_part(Verifier *v, const LoopBuffer *b, Dim index) {
   return ie_is(n, b->size->value / v->threads) ? rest : NULL;
 }
 
-// Outside of thread loops all is the same for every thread of the thread block: nothing is stored, and nothing loaded that is.
+// Outside of thread loops all is the same for every thread of the thread block: nothing is stored,
+// and nothing loaded that is.
 static tenon_status check_thread(Verifier *v, const LoopBuffer *b) {
   if (!v->threads || v->thread || (b->space == LOOP_ARG && !b->written)) return TENON_OK;
   return verify_fail(v, "%%%s is used outside of the thread loops", b->name);

@@ -5,9 +5,9 @@
 #include "loop/impl.h"
 #include "loop/prove.h"
 
-// ---- digits (digits.c) ----
-// A loop variable that floor divisions and remainders split is written as a sum of digits, each
-// a symbol of its own: i = n*(H*W) + h*W + w.  Expressions over digits are polynomials, which proofs need.
+// ---- digits (digits.c) ---- A loop variable that floor divisions and remainders split is written
+// as a sum of digits, each a symbol of its own: i = n*(H*W) + h*W + w.  Expressions over digits are
+// polynomials, which proofs need.
 enum { DIGITS_MAX = 8 };
 typedef struct Digits {
   Dim sym, extent;        // of the variable
@@ -75,9 +75,9 @@ typedef struct Verifier {
 tenon_status verify_fail(Verifier *v, const char *fmt, ...) PRINTF(2, 3);
 const char *verify_text(Verifier *v, Dim e);
 
-// ---- races (verify_race.c) ----
-// One access to memory that several write, its guards in scope; the index in each form.  Work items are disjoint in results, threads in
-// whatever their loop stores to.
+// ---- races (verify_race.c) ---- One access to memory that several write, its guards in scope; the
+// index in each form.  Work items are disjoint in results, threads in whatever their loop stores
+// to.
 MUST_USE tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what);
 
 #endif

@@ -1,11 +1,14 @@
-// verify_race.c -- shows that work items are disjoint in the results, and threads in what they write.
+// verify_race.c -- shows that work items are disjoint in the results, and threads in what they
+// write.
 //
-// Items do not meet in a buffer when the item can be read off the element's number: each digit w of the item
-// stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T), so that
-// w = floor(mod(x - c, T)/S) for the element x.  S, T and the constant c must be the same for all accesses to the
-// buffer.  Where the digit stands within a guard's symbol, that symbol is read off the element first, whole or digit by digit, and then the
-// digit off the symbol's value.  T is not known beforehand: every one that fits is kept, until the next
-// access rules it out; only those are tried then.
+// Items do not meet in a buffer when the item can be read off the element's number: each digit w of
+// the item
+// stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T),
+// so that w = floor(mod(x - c, T)/S) for the element x.  S, T and the constant c must be the same
+// for all accesses to the buffer.  Where the digit stands within a guard's symbol, that symbol is
+// read off the element first, whole or digit by digit, and then the digit off the symbol's value.
+// T is not known beforehand: every one that fits is kept, until the next access rules it out; only
+// those are tried then.
 #include "loop/verify.h"
 
 // No symbol but dims.
@@ -23,8 +26,8 @@ static bool only_dims(const Prover *p, Dim e) {
   return true;
 }
 
-// e without its terms that are multiples of `modulus`, and without a negative constant, which is *offset.  Of a constant
-// beyond the modulus the remainder is left.
+// e without its terms that are multiples of `modulus`, and without a negative constant, which is
+// *offset.  Of a constant beyond the modulus the remainder is left.
 static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
   IntPool *pool = p->pool;
   Dim out = pool->zero;
@@ -76,8 +79,8 @@ static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset
   out->v[out->n++] = c;
 }
 
-// What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative constant may be set off, or
-// belong to what is left: steps that are counted from the end.
+// What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative
+// constant may be set off, or belong to what is left: steps that are counted from the end.
 static void try_modulus(const Search *f, Dim w, Dim s, Dim r, Dim t, const Claim *before) {
   Prover *p = f->p;
   IntPool *pool = p->pool;
@@ -125,7 +128,8 @@ static void claims_direct(const Search *f, Dim e, Dim w, Dim size, const Claim *
   }
 }
 
-// All digits of a symbol, from the lowest on, behind a part without an offset that says which they are.
+// All digits of a symbol, from the lowest on, behind a part without an offset that says which they
+// are.
 static void claims_digits(const Search *f, Dim e, const Digits *d, const Claim *before,
                           Claims *out) {
   out->n = 0;
@@ -182,7 +186,8 @@ static void keep_common(Claims *a, const Claims *b) {
   a->n = n;
 }
 
-// Whether the item (or thread) can still be read off every element that was seen; else `digit` is the one that cannot.
+// Whether the item (or thread) can still be read off every element that was seen; else `digit` is
+// the one that cannot.
 static bool disjoint(Verifier *v, const Digits *item, Form form, Disjoint *a, Dim index,
                      Dim *digit) {
   int n = form == AS_DIGITS ? item->n : 1;

@@ -1,9 +1,11 @@
 // lower.h -- from a kernel of the graph (`fused`) to loops, and from a planned graph to a program.
 //
-// lower_kernel gives loops for one `fused` node, or EUNSUPPORTED: then its nodes run one by one on the host, by the
-// reference evaluation, in the same program.  So every graph that the interpreter runs has a program.
+// lower_kernel gives loops for one `fused` node, or EUNSUPPORTED: then its nodes run one by one on
+// the host, by the reference evaluation, in the same program.  So every graph that the interpreter
+// runs has a program.
 //
-// A kernel speaks of sizes by its own dims, d0, d1, ..., so that equal kernels of different models have equal text and are compiled once.
+// A kernel speaks of sizes by its own dims, d0, d1, ..., so that equal kernels of different models
+// have equal text and are compiled once.
 #ifndef TENON_LOWER_LOWER_H
 #define TENON_LOWER_LOWER_H
 
@@ -22,22 +24,25 @@ typedef struct LowerTarget {
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
   bool fma, bf16;        // fused multiply-add, bf16 dot products
-  // Devices whose work items are thread blocks: threads of a block, a power of two; 0: an item is one thread's.  Shared memory.
+  // Devices whose work items are thread blocks: threads of a block, a power of two; 0: an item is
+  // one thread's.  Shared memory.
   int block_threads;
   int64_t shared_bytes;
   bool has_shuffle;  // threads of a warp see each other's registers: sums over them need no memory
   int64_t tile_bytes;  // of shared memory for an MMA tile
   TargetTraits traits;
-  // The order of every sum is a matter of its own length alone, not of how many sums there are: an item of a batch has the same bits
-  // whatever the batch.  A schedule that would give more threads to a sum where there are few of them does not look at their number.
+  // The order of every sum is a matter of its own length alone, not of how many sums there are: an
+  // item of a batch has the same bits whatever the batch.  A schedule that would give more threads
+  // to a sum where there are few of them does not look at their number.
   bool batch_invariant;
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.
-//   coordinate j = sum over loops k of coef[j][k] * loop k;  outside [0, limit[j]) the element is 0;
+//   coordinate j = sum over loops k of coef[j][k] * loop k; outside [0, limit[j]) the element is 0
 //   else it is the weight's element at the sum of coordinate j * stride[j].
-// A transform (`points` above 0, of f32) takes the first two coordinates for taps and loops 1 and 2 for points i and j: an element
-// is the sum over all taps a and b of transform[i][a] * transform[j][b] * the weight there, formed in double and rounded once.
+// A transform (`points` above 0, of f32) takes the first two coordinates for taps and loops 1 and 2
+// for points i and j: an element is the sum over all taps a and b of transform[i][a] *
+// transform[j][b] * the weight there, formed in double and rounded once.
 enum { PACK_LOOPS = 8, PACK_COORDS = 6, PACK_POINTS = 6, PACK_TAPS = 3 };
 typedef struct PackSpec {
   int nloops, ncoords;
@@ -67,13 +72,14 @@ typedef struct Lowered {
   Schedule schedule;  // how it was done; its text is in the kernel
 } Lowered;
 
-// ---- schedules that were declined ----
-// A kernel never fails a model: where the schedule that a template chose cannot be made, the next one is tried (template.h).
+// ---- schedules that were declined ---- A kernel never fails a model: where the schedule that a
+// template chose cannot be made, the next one is tried (template.h).
 typedef enum {
   DECLINED_DEFECT,     // a template or the code generator failed
   DECLINED_UNPROVEN,   // the verifier does not accept its loops
   DECLINED_LIMIT,      // it takes more than a limit of base/limits.def
-  DECLINED_BY_DESIGN,  // loops of thread blocks that the verifier sorts out, or code that the device does not have, as for f64
+  DECLINED_BY_DESIGN,  // loops of thread blocks that the verifier sorts out, or code that the
+                       // device does not have, as for f64
 } DeclinedKind;
 typedef struct DeclinedSchedule {
   DeclinedKind kind;
@@ -87,7 +93,8 @@ typedef struct DeclinedKernel {
   int64_t ntried;
   const char *instead;  // what computes it: a schedule, or words
 } DeclinedKernel;
-// Kernels that have no code, over several lowerings of one graph: code is made of a whole program, and what fails then is lowered again.
+// Kernels that have no code, over several lowerings of one graph: code is made of a whole program,
+// and what fails then is lowered again.
 typedef struct KernelFaults {
   Arena *arena;
   StrMap declined;  // text of a kernel, of a device after its number -> DeclinedSchedule
@@ -103,9 +110,9 @@ typedef struct Lowering {
   Arena *arena;
   LowerTarget target;
   Diag *diag;
-  // Row buckets of a kernel with dynamic rows: the number of rows that its schedule is tuned for (0: some), the
-  // most rows of its bucket (0: any), and the dynamic size itself, which the template that chose by it sets
-  // (NULL: none did).
+  // Row buckets of a kernel with dynamic rows: the number of rows that its schedule is tuned for
+  // (0: some), the most rows of its bucket (0: any), and the dynamic size itself, which the
+  // template that chose by it sets (NULL: none did).
   int64_t tuned_for, bucket_max;
   Dim bucket_dim;
   bool small_bucket;  // a template has a schedule of its own for the smallest bucket
@@ -123,11 +130,11 @@ typedef struct Lowering {
 } Lowering;
 void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const char *why);
 
-// EUNSUPPORTED, with nothing said, when no template takes the group; lo->tried has what was declined.  EINVAL, with the reason, when it cannot be done by the schedule that
-// is asked for.
+// EUNSUPPORTED, with nothing said, when no template takes the group; lo->tried has what was
+// declined.  EINVAL, with the reason, when it cannot be done by the schedule that is asked for.
 MUST_USE tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out);
-// Whether the kernel may write result argument `result` over operand argument `operand`: each element is read, if at
-// all, by the statement that stores it.
+// Whether the kernel may write result argument `result` over operand argument `operand`: each
+// element is read, if at all, by the statement that stores it.
 bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result);
 
 // ---- whole programs (program.c) ----
@@ -138,12 +145,13 @@ typedef struct KernelText {  // what a target compiles
 } KernelText;
 typedef struct KernelUse {  // a kernel of the graph, and the one of the program that computes it
   const Node *node;         // the `fused` node
-  // What people call it: the node's name, or its op's where it has none; "name#2" for the second of a name.  Where a node has kernels for several
-  // numbers of rows, with "@" and the first of these.
+  // What people call it: the node's name, or its op's where it has none; "name#2" for the second of
+  // a name.  Where a node has kernels for several numbers of rows, with "@" and the first of these.
   const char *label;
   int32_t kernel;
 } KernelUse;
-// Whether a pattern means a kernel: by its label, with or without its rows, or by the name of a node in it (program/kernel_names.c).
+// Whether a pattern means a kernel: by its label, with or without its rows, or by the name of a
+// node in it (program/kernel_names.c).
 typedef enum { FIT_NONE, FIT_NODE, FIT_LABEL } KernelFit;
 KernelFit kernel_fit(Graph *g, const Node *n, const char *label, const char *glob, Arena *a);
 typedef struct ValueOrigin {  // what a value of the main function is in the graph
@@ -160,8 +168,8 @@ typedef struct Compiled {
   KernelText *kernel;  // by the program's kernel number: equal texts are one
   int64_t nkernels;
   int64_t nhost;  // steps that the host does because no template takes their kernel
-  const DeclinedKernel *
-      declined;  // [ndeclined] kernels whose first schedule was declined; a defect of ours, or a limit
+  const DeclinedKernel *declined;  // [ndeclined] kernels whose first schedule was declined; a
+                                   // defect of ours, or a limit
   int64_t ndeclined;
   const HostKernel *left;  // [nhost] the kernels that the host does, and why
   const KernelUse *use;    // [nuses] in the order of the steps
@@ -173,21 +181,24 @@ typedef struct LowerOptions {
   bool host_only;           // every step by evaluation: for tests of the runtime
   const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
   const Watch *watch;       // told of each node; may be NULL
-  // "GLOB=template field=value ...": how kernels are done that the pattern means (kernel_fit), in spite of what templates would choose; the last one that fits
-  // counts, and one that fits a label before one that fits a node.  One that fits no kernel, or cannot be done, is an error.
+  // "GLOB=template field=value ...": how kernels are done that the pattern means (kernel_fit), in
+  // spite of what templates would choose; the last one that fits counts, and one that fits a label
+  // before one that fits a node.  One that fits no kernel, or cannot be done, is an error.
   const char *const *schedule;
   int64_t nschedules;
-  // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.
+  // Whether a kernel of this text has been verified before, so that it need not be again; may be
+  // NULL.
   bool (*verified)(void *ctx, Str text);
   void *verified_ctx;
-  // Devices besides the host: what schedules are chosen by on each, device[0] unused; 0: there are none.  Which device a kernel of the graph
-  // goes to, NULL: all to the last one; 0 is the host, which evaluates where it has no kernels of its own.
+  // Devices besides the host: what schedules are chosen by on each, device[0] unused; 0: there are
+  // none.  Which device a kernel of the graph goes to, NULL: all to the last one; 0 is the host,
+  // which evaluates where it has no kernels of its own.
   int ndevices;
   LowerTarget device[DEVICES_MAX];
   bool host_kernels;
   int (*device_of)(void *ctx, const Node *fused);
-  // Writes these loops for a device, once for each kernel that becomes one of the program.  EUNSUPPORTED, with the reason: it has no such code,
-  // as for f64.  Any other error is a defect.
+  // Writes these loops for a device, once for each kernel that becomes one of the program.
+  // EUNSUPPORTED, with the reason: it has no such code, as for f64.  Any other error is a defect.
   tenon_status (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
   void *device_ctx;
   KernelFaults *faults;  // of this and earlier lowerings; may be NULL

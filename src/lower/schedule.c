@@ -201,7 +201,8 @@ tenon_status schedule_parse(Arena *a, const char *text, Diag *d, ScheduleGiven *
 
 // ---- rules ----
 
-// Names of nodes may have '=' in them: the rule's own is the first one before the name of a template.
+// Names of nodes may have '=' in them: the rule's own is the first one before the name of a
+// template.
 static const char *find_equals(Arena *a, const char *text) {
   for (const char *p = strchr(text, '='); p; p = strchr(p + 1, '=')) {
     const char *at = p + 1;

@@ -1,4 +1,5 @@
-// schedule.h -- how a template does a kernel, as data: fields that are declared once, and everything that reads them.
+// schedule.h -- how a template does a kernel, as data: fields that are declared once, and
+// everything that reads them.
 //
 // A template declares the fields of its schedule as a list, which gives a struct and a table:
 //   #define GEMM_SCHEDULE(I, B, C, T)
@@ -7,14 +8,16 @@
 //     C(T, order,     "rows|columns", 0, FREE, "which work items follow one another")
 // (each line but the last ends in a backslash), then
 //   SCHEDULE_STRUCT(Gemm, GEMM_SCHEDULE);      in the template's header: struct type `GemmSchedule`
-//   SCHEDULE_TABLE(Gemm, GEMM_SCHEDULE);       in its file: `Gemm_fields`, for SCHEDULE(Gemm) in its TemplateCode
+//   SCHEDULE_TABLE(Gemm, GEMM_SCHEDULE);       in its file: `Gemm_fields`, for SCHEDULE(Gemm)
 //
-// I(T, name, default, lowest, highest, step, effect, doc) is an integer: a multiple of `step`, or with step 0 a power of two.
-// B(T, name, default, effect, doc) is true or false; C(T, name, words, default, effect, doc) one of the words.
-// A name for people leaves out fields that have their default; all other texts have every field.
+// I(T, name, default, lowest, highest, step, effect, doc) is an integer: a multiple of `step`, or
+// with step 0 a power of two.  B(T, name, default, effect, doc) is true or false; C(T, name, words,
+// default, effect, doc) one of the words.  A name for people leaves out fields that have their
+// default; all other texts have every field.
 //
-// Effect.  FREE: no value of the field changes a bit of a result.  ORDER: it may, because sums are formed in another order or of other terms.
-// A tuner that must keep the bits varies the FREE fields alone.  tests/lower/schedule_test.c holds the declarations to it.
+// Effect.  FREE: no value of the field changes a bit of a result.  ORDER: it may, because sums are
+// formed in another order or of other terms.  A tuner that must keep the bits varies the FREE
+// fields alone.  tests/lower/schedule_test.c holds the declarations to it.
 #ifndef TENON_LOWER_SCHEDULE_H
 #define TENON_LOWER_SCHEDULE_H
 
@@ -84,7 +87,8 @@ typedef struct ScheduleGiven {
   const void *fields;
 } ScheduleGiven;
 
-// Overwrites the fields that are given.  `choose` calls it after each decision that later ones depend on.
+// Overwrites the fields that are given.  `choose` calls it after each decision that later ones
+// depend on.
 void schedule_keep(const ScheduleGiven *g, void *fields);
 bool schedule_is_given(const ScheduleGiven *g, const char *field);
 
@@ -94,7 +98,8 @@ const char *schedule_text(Arena *a, Schedule s);
 const char *schedule_name(Arena *a,
                           Schedule s);  // for people: fields that have their default are left out
 void schedule_json(JsonWriter *w, Schedule s);  // an object of the fields
-// Reads "template field=value ...".  Fields may be missing: *out says which are there.  EINVAL names the field and its legal values.
+// Reads "template field=value ...".  Fields may be missing: *out says which are there.  EINVAL
+// names the field and its legal values.
 MUST_USE tenon_status schedule_parse(Arena *a, const char *text, Diag *d, ScheduleGiven *out);
 // "1..64", "powers of two from 1 to 16", "true, false", "rows, columns".
 const char *schedule_legal(Arena *a, const ScheduleField *f);

@@ -125,7 +125,8 @@ static Outcome try_schedule(const Template *t, Lowering *lo, const Node *fused,
   return accepted(t, lo, out) ? TAKEN : DECLINED;
 }
 
-// A defect of the template is one more reason to leave it.  Whether there is memory is not its affair.
+// A defect of the template is one more reason to leave it.  Whether there is memory is not its
+// affair.
 static Outcome try_guarded(const Template *t, Lowering *lo, const Node *fused,
                            const ScheduleGiven *given, Lowered *out) {
   static _Thread_local Diag said;

@@ -1,4 +1,5 @@
-// activation.c -- records of the activations.  Each is a composite: its meaning in scalar ops is .expand.
+// activation.c -- records of the activations.  Each is a composite: its meaning in scalar ops is
+// .expand.
 #include "eval/activation.h"
 #include "ir/opinfo.h"
 
@@ -47,15 +48,16 @@ static void expand_hard_swish(Graph *g, const Node *n, Node **out) {
   Node *gate = clamp01(g, n, N(g, add, N(g, div, n->src[0], num(g, n, 6)), num(g, n, 0.5)));
   out[0] = N(g, mul, n->src[0], gate);
 }
-// max(x, 0) + log(1 + y) with y = exp(-|x|): no overflow on either side.  What rounding 1 + y took from y is given back.
+// max(x, 0) + log(1 + y) with y = exp(-|x|): no overflow on either side.  What rounding 1 + y took
+// from y is given back.
 static void expand_softplus(Graph *g, const Node *n, Node **out) {
   Node *y = N(g, exp, N(g, neg, N(g, abs, n->src[0])));
   Node *u = N(g, add, y, num(g, n, 1));
   Node *lost = N(g, div, N(g, sub, y, N(g, sub, u, num(g, n, 1))), u);
   out[0] = N(g, add, N(g, relu, n->src[0]), N(g, add, N(g, log, u), lost));
 }
-// tanh(log(1 + e)) is m / (m + 2) with m = e (e + 2), which keeps its digits where e = exp(x) is small; where it is large
-// the quotient is 1, and x is cut so that m does not overflow.
+// tanh(log(1 + e)) is m / (m + 2) with m = e (e + 2), which keeps its digits where e = exp(x) is
+// small; where it is large the quotient is 1, and x is cut so that m does not overflow.
 static void expand_mish(Graph *g, const Node *n, Node **out) {
   double most = type_of(n->src[0])->dtype == DT_F16 ? 5 : 20;
   Node *e = N(g, exp, N(g, min, n->src[0], num(g, n, most)));

@@ -3,7 +3,8 @@
 #include "eval/activation.h"
 #include "ops/attention.h"
 
-// Batch, heads, sequence and head size of an operand of rank 3 or 4; any of them NULL when not known.
+// Batch, heads, sequence and head size of an operand of rank 3 or 4; any of them NULL when not
+// known.
 typedef struct HeadDims {
   bool known, packed;
   Dim batch, heads, seq, size;

@@ -1,7 +1,7 @@
 // attention_expand.c -- attention and rotary embedding in terms of products, softmax and movement.
 //
-// Narrow floats are widened to f32 first, as the evaluation computes wider too.  Sizes that are not constants
-// are taken from the operands at run time.
+// Narrow floats are widened to f32 first, as the evaluation computes wider too.  Sizes that are not
+// constants are taken from the operands at run time.
 #include "eval/activation.h"
 #include "eval/attention.h"
 #include "eval/index.h"

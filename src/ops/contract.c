@@ -140,7 +140,8 @@ static double product_cost(const CostIn *c, int a) {
 }
 static double cost_mat_mul(const CostIn *c) { return product_cost(c, 0); }
 
-// How each batch dimension of the result comes about: from both sides, or from one where the other has 1.
+// How each batch dimension of the result comes about: from both sides, or from one where the other
+// has 1.
 typedef enum { FROM_BOTH, FROM_LHS, FROM_RHS } BatchFrom;
 
 // Squeezes the batch dims of `x` (of the given place among n) that another side provides.

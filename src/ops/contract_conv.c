@@ -47,7 +47,8 @@ static tenon_status kernel_dims(Infer *in, Ints given, const Type *w, int nd, Di
   return TENON_OK;
 }
 
-// Operands x and w of a convolution with the result's type t.  *done: the result is set (rank unknown).
+// Operands x and w of a convolution with the result's type t.  *done: the result is set (rank
+// unknown).
 static tenon_status conv_ranks(Infer *in, const Type *x, const Type *w, DType t, bool *done) {
   *done = false;
   if ((x->rank >= 0 && x->rank < 3) || (w->rank >= 0 && w->rank < 3) ||

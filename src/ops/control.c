@@ -1,7 +1,7 @@
 // control.c -- records of the control-flow ops: what their bodies give, seen from outside.
 //
-// A size that changes from one iteration to the next, or that a body finds only while it runs, is a fresh
-// symbol outside.
+// A size that changes from one iteration to the next, or that a body finds only while it runs, is a
+// fresh symbol outside.
 #include "eval/control.h"
 #include "ir/opinfo.h"
 

@@ -1,7 +1,7 @@
 // image.c -- records of the image ops.
 //
-// Sizes stay symbolic: sizes computed of shapes are followed, and a scale with a short binary fraction
-// gives floor(size * numerator / denominator).
+// Sizes stay symbolic: sizes computed of shapes are followed, and a scale with a short binary
+// fraction gives floor(size * numerator / denominator).
 #include "eval/image.h"
 #include "ir/opinfo.h"
 

@@ -1,6 +1,7 @@
 // index.c -- gather and scatter in all their forms, and one_hot.
 //
-// Sizes follow from the operands' types; indices are checked when they are known and again at run time.
+// Sizes follow from the operands' types; indices are checked when they are known and again at run
+// time.
 #include "eval/index.h"
 #include "ops/sym.h"
 

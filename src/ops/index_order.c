@@ -1,5 +1,5 @@
-// index_order.c -- ops that search, sort and scan: top_k, arg_max, arg_min, hardmax, non_zero, unique, compress,
-// cum_sum, cum_prod, non_max_suppression.
+// index_order.c -- ops that search, sort and scan: top_k, arg_max, arg_min, hardmax, non_zero,
+// unique, compress, cum_sum, cum_prod, non_max_suppression.
 //
 // Where the number of results depends on the data, its size is a new symbol.
 #include "eval/index.h"

@@ -1,7 +1,7 @@
 // ml.c -- records of the ai.onnx.ml operators.
 //
-// Models hold their numbers in attributes.  What depends on the attributes alone is checked here where it
-// gives the result's type; the rest is checked where it is used, by the evaluation.
+// Models hold their numbers in attributes.  What depends on the attributes alone is checked here
+// where it gives the result's type; the rest is checked where it is used, by the evaluation.
 #include "eval/ml.h"
 #include "ir/opinfo.h"
 

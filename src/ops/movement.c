@@ -1,5 +1,5 @@
-// movement.c -- movement ops that view or reorder: reshape, flatten, squeeze, unsqueeze, transpose, expand,
-// slice, shape, size.
+// movement.c -- movement ops that view or reorder: reshape, flatten, squeeze, unsqueeze, transpose,
+// expand, slice, shape, size.
 //
 // These are the ops that exporters compute shapes with, so each one also says what it knows of its
 // result's contents (ops/sym.h).
@@ -21,8 +21,9 @@ static tenon_status check_rank(Infer *in, int64_t rank) {
 
 // ---- reshape ----
 
-// Multiplies the sizes on both sides that do not occur on the other, so that equal sizes cancel even
-// where their product is no monomial.  True when one that cancelled may be 0: then the rest may differ.
+// Multiplies the sizes on both sides that do not occur on the other, so that equal sizes cancel
+// even where their product is no monomial.  True when one that cancelled may be 0: then the rest
+// may differ.
 static bool cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
                    Dim *out_have, Dim *out_want) {
   bool used[MAX_RANK] = {false}, zero = false;
@@ -432,15 +433,17 @@ const OpInfo op_expand = {
 
 // ---- slice ----
 
-// Whether a constant start or end, plus `add`, lies outside every axis of this size.  No axis has INT64_MAX elements.  What exporters write
-// for an end is no other number than its value: an axis may have more than INT32_MAX elements.
+// Whether a constant start or end, plus `add`, lies outside every axis of this size.  No axis has
+// INT64_MAX elements.  What exporters write for an end is no other number than its value: an axis
+// may have more than INT32_MAX elements.
 static bool is_far(Dim x, int64_t add, Dim dim) {
   if (!ie_is_const(x)) return false;
   if (x->value >= 0) return x->value >= dim->hi;
   return x->value <= -INT64_MAX || x->value + add <= -dim->hi;
 }
 
-// The bound max(0, min(x + add, dim)) of a start or end that may count from the end; NULL when its sign is not known.
+// The bound max(0, min(x + add, dim)) of a start or end that may count from the end; NULL when its
+// sign is not known.
 static Dim slice_edge(IntPool *p, Dim x, int64_t add, Dim dim) {
   if (x->lo >= 0) return is_far(x, add, dim) ? dim : ie_min(p, ie_addc(p, x, add), dim);
   if (x->hi >= 0) return NULL;
@@ -448,8 +451,9 @@ static Dim slice_edge(IntPool *p, Dim x, int64_t add, Dim dim) {
   return ie_max(p, ie_addc(p, ie_add(p, dim, x), add), p->zero);
 }
 
-// Elements between the start and the end of a slice, whose bounds are clamped as the specification says: for a positive
-// step both into [0, dim], for a negative one the start into [0, dim - 1] and the end into [-1, dim - 1].  NULL where that cannot be said.
+// Elements between the start and the end of a slice, whose bounds are clamped as the specification
+// says: for a positive step both into [0, dim], for a negative one the start into [0, dim - 1] and
+// the end into [-1, dim - 1].  NULL where that cannot be said.
 static Dim slice_span(IntPool *p, Dim dim, Dim start, Dim end, bool forward) {
   Dim from = slice_edge(p, start, forward ? 0 : 1, dim),
       to = slice_edge(p, end, forward ? 0 : 1, dim);

@@ -264,7 +264,8 @@ const OpInfo op_tile = {
 
 // ---- blocks of pixels ----
 
-// Fills dims with the sizes of a 4-D input; false when they are not known, the result being set then.
+// Fills dims with the sizes of a 4-D input; false when they are not known, the result being set
+// then.
 static tenon_status block_input(Infer *in, int64_t b, bool *out_known) {
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   const Type *x = infer_type(in, 0);

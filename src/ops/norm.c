@@ -1,7 +1,7 @@
 // norm.c -- records of softmax and the normalisations.
 //
-// The expansions of the normalisations work in f32 where the operands are narrower, as the standard's
-// stash_type asks, and round to the operand's type at the end.
+// The expansions of the normalisations work in f32 where the operands are narrower, as the
+// standard's stash_type asks, and round to the operand's type at the end.
 #include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
@@ -22,7 +22,8 @@ static Node *axes_from(Graph *g, int from, int rank) {
   for (int d = from; d < rank; d++) axes[d - from] = d;
   return node_i64s(g, rank - from, axes);
 }
-// A parameter by channel, shaped to stand under [batch, channels, spatial...] or [batch, spatial..., channels].
+// A parameter by channel, shaped to stand under [batch, channels, spatial...] or [batch,
+// spatial..., channels].
 static Node *by_channel(Graph *g, Node *p, int rank, DType t, bool last) {
   int64_t shape[MAX_RANK];
   for (int d = 0; d < rank - 1; d++) shape[d] = d ? 1 : -1;
@@ -269,8 +270,8 @@ const OpInfo op_rms_normalization = {
 
 // ---- by channel ----
 
-// x of at least the given rank; operands [first, last] are one number a channel (or `other` of them, which a symbolic size
-// does not tell).
+// x of at least the given rank; operands [first, last] are one number a channel (or `other` of
+// them, which a symbolic size does not tell).
 static tenon_status infer_channels(Infer *in, int least_rank, int first, int last, Dim other) {
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);

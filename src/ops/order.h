@@ -1,4 +1,5 @@
-// order.h -- inference and expansion of channels-last ops by their channels-first forms (eval/order.h).
+// order.h -- inference and expansion of channels-last ops by their channels-first forms
+// (eval/order.h).
 #ifndef TENON_OPS_ORDER_H
 #define TENON_OPS_ORDER_H
 

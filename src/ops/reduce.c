@@ -1,7 +1,7 @@
 // reduce.c -- the reductions: sum, product, extremes, mean, norms and logarithms of sums.
 //
-// Each takes the axes as an optional operand; none given means all of them, or with noop_with_empty_axes none
-// (then the element-wise part of a composite reduction still happens).
+// Each takes the axes as an optional operand; none given means all of them, or with
+// noop_with_empty_axes none (then the element-wise part of a composite reduction still happens).
 #include "eval/reduce.h"
 #include "eval/scalar.h"
 #include "ops/sym.h"

@@ -1,7 +1,7 @@
 // scalar.c -- records of the scalar ops, from eval/scalar.def.
 //
-// Besides types, inference follows the contents of small integer tensors: what exporters compute of shapes
-// (batch*seq, height/2) comes out as expressions over the model's symbols.
+// Besides types, inference follows the contents of small integer tensors: what exporters compute of
+// shapes (batch*seq, height/2) comes out as expressions over the model's symbols.
 #include "eval/scalar.h"
 #include "ir/opinfo.h"
 #include "ops/sym.h"
@@ -22,8 +22,8 @@ static int64_t operand_index(const Type *t, const Type *out, int64_t at) {
   return index;
 }
 
-// Truncating division is floor division where nothing is negative; what lies between -b and 0 gives 0, as in
-// (size - 1) / b + 1.
+// Truncating division is floor division where nothing is negative; what lies between -b and 0 gives
+// 0, as in (size - 1) / b + 1.
 static Dim sym_div(Infer *in, Dim a, Dim b) {
   IntPool *p = &in->g->dims;
   bool real = dtype_is_float(infer_type(in, 0)->dtype);

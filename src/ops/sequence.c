@@ -10,7 +10,8 @@ static tenon_status need_sequence(Infer *in, int i) {
 }
 static const Type *elem(Infer *in) { return infer_type(in, 0)->elem; }
 
-// Elements differ in shape in general: what a sequence's type says of them is what all have in common.
+// Elements differ in shape in general: what a sequence's type says of them is what all have in
+// common.
 static const Type *join(Infer *in, const Type *a, const Type *b) {
   if (a->kind == TK_TENSOR && b->kind == TK_TENSOR && (!a->dtype || !b->dtype))
     return a->dtype ? a : b;

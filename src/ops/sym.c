@@ -1,8 +1,10 @@
-// sym.c -- following shapes and the contents of small integer tensors through the families' inference.
+// sym.c -- following shapes and the contents of small integer tensors through the families'
+// inference.
 //
-// Exporters write shapes as tensors; an op that only moves elements moves their expressions the same way.
-// So each data element gets a number, the op's evaluation runs on the numbers, and the numbers that come
-// out say which expression lies where.  Number 0 stands for an element that the op itself fills in: zero.
+// Exporters write shapes as tensors; an op that only moves elements moves their expressions the
+// same way.  So each data element gets a number, the op's evaluation runs on the numbers, and the
+// numbers that come out say which expression lies where.  Number 0 stands for an element that the
+// op itself fills in: zero.
 //
 // Guarantees: what cannot be known is left out; only running out of memory is an error.
 #include "ops/sym.h"
@@ -40,8 +42,8 @@ static Value *numbered(Graph *g, const Node *n, Numbers *numbers) {
   return v;
 }
 
-// The operands as values: data numbered, the rest constants.  False when something is not known, or when
-// everything is constant, so that node_new finds the contents itself.
+// The operands as values: data numbered, the rest constants.  False when something is not known, or
+// when everything is constant, so that node_new finds the contents itself.
 static bool operand_values(Infer *in, uint64_t data, Numbers *numbers, const Value **out) {
   Graph *g = in->g;
   bool symbolic = false;

@@ -4,10 +4,10 @@
 
 #include "ir/opinfo.h"
 
-// For an op that only moves elements: result 0's contents, when its integer data operands' contents are
-// known as expressions and all its other operands are constants.  Bit i of `data`: operand i is data
-// (bit 63: so are all from 63 on).  Runs the op's own evaluation on numbered elements, so it cannot
-// disagree with it.  Call it last, when in->type[0] is set.
+// For an op that only moves elements: result 0's contents, when its integer data operands' contents
+// are known as expressions and all its other operands are constants.  Bit i of `data`: operand i is
+// data (bit 63: so are all from 63 on).  Runs the op's own evaluation on numbered elements, so it
+// cannot disagree with it.  Call it last, when in->type[0] is set.
 void sym_move(Infer *in, uint64_t data);
 
 // Result 0 has the same contents as operand 0, in the same order.

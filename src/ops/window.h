@@ -5,7 +5,8 @@
 #include "eval/window.h"
 #include "ir/opinfo.h"
 
-// Spatial sizes of the result for an input of sizes x.  kernel[d] is used where the spec lists no kernel.
+// Spatial sizes of the result for an input of sizes x.  kernel[d] is used where the spec lists no
+// kernel.
 MUST_USE tenon_status infer_window(Infer *in, const WindowSpec *s, int nd, const Dim *x,
                                    const Dim *kernel, Dim *out);
 // Elements below 8 bits cannot be written one by one: whole bytes only.

@@ -179,7 +179,8 @@ static bool same_types(Node *const *param, Node *const *value, int64_t n) {
   return true;
 }
 
-// A random op draws by its instance and the iterations it is in: an unrolled copy would draw otherwise.
+// A random op draws by its instance and the iterations it is in: an unrolled copy would draw
+// otherwise.
 static bool small_enough(Cleaner *cl, const Body *b, int64_t rounds) {
   Contents in = {0};
   if (rounds > UNROLL_ROUNDS || b->nparams > MAX_VALUES || b->nresults > MAX_VALUES) return false;

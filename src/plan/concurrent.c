@@ -1,21 +1,24 @@
 // concurrent.c -- kernels that run concurrently.
 //
-// A kernel that is done in a few microseconds does not fill the threads: they wait for one another more than they
-// work.  Where several such kernels do not need each other's results (the branches of an inception block, the two halves
-// of a fire module, the heads of a detector, recurrences of few sequences), they are one step of the plan: the runtime shares
-// out their items together, and the threads meet once.
+// A kernel that is done in a few microseconds does not fill the threads: they wait for one another
+// more than they work.  Where several such kernels do not need each other's results (the branches
+// of an inception block, the two halves of a fire module, the heads of a detector, recurrences of
+// few sequences), they are one step of the plan: the runtime shares out their items together, and
+// the threads meet once.
 //
-// In the given order, each kernel takes those of the next few steps along that are small, too, and need nothing that is not
-// done yet.  How far it looks decides how much longer values live; the caller looks less far where memory would grow.  Linear in the
-// graph for a given distance.
+// In the given order, each kernel takes those of the next few steps along that are small, too, and
+// need nothing that is not done yet.  How far it looks decides how much longer values live; the
+// caller looks less far where memory would grow.  Linear in the graph for a given distance.
 //
-// Needs: an order in which operands come first.  Guarantees: so does the one that is made, in which the members of a step are neighbours; none needs
-//        another, and each is a kernel.  Nothing here depends on the number of threads, nor do results depend on what is decided here.
+// Needs: an order in which operands come first.  Guarantees: so does the one that is made, in which
+//        the members of a step are neighbours; none needs another, and each is a kernel.  Nothing
+//        here depends on the number of threads, nor do results depend on what is decided here.
 #include "plan/impl.h"
 
 #include "eval/fuse.h"
 
-// A kernel that takes one core less than SMALL_NS gains more by meeting less often than its caches lose to its neighbours.
+// A kernel that takes one core less than SMALL_NS gains more by meeting less often than its caches
+// lose to its neighbours.
 enum { SMALL_NS = 400000, OPERANDS = 64 };
 
 typedef struct ConcurrentOrder {

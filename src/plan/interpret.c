@@ -1,8 +1,10 @@
-// interpret.c -- the plan interpreter: the reference evaluations in the planned order, in the planned memory.
+// interpret.c -- the plan interpreter: the reference evaluations in the planned order, in the
+// planned memory.
 //
-// Every result is moved to its place in one arena; operands are read from there, so a plan that puts two
-// lives over each other gives wrong results here as it would in generated code.  Memory that holds nothing
-// is filled with a pattern (NaN as floats), before the run and again when a value dies.
+// Every result is moved to its place in one arena; operands are read from there, so a plan that
+// puts two lives over each other gives wrong results here as it would in generated code.  Memory
+// that holds nothing is filled with a pattern (NaN as floats), before the run and again when a
+// value dies.
 #include "plan/impl.h"
 
 enum { POISON = 0xfb };
@@ -36,8 +38,8 @@ static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *
   return TENON_OK;
 }
 
-// A value that does not lie in the arena, nor does anything that it holds; with `constants`, neither is it one of
-// the interpreter's, which go with it.
+// A value that does not lie in the arena, nor does anything that it holds; with `constants`,
+// neither is it one of the interpreter's, which go with it.
 static tenon_status take_out(const Planned *x, Run *run, Value *v, bool constants, Value **out) {
   *out = v;
   if (!v) return TENON_OK;
@@ -68,7 +70,8 @@ static int32_t holder(const MemPlan *p, int32_t b) {
 static tenon_status place(void *ctx, Run *run, const Node *n, int result, Value **v) {
   Planned *x = ctx;
   int32_t b = plan_find(x->p, n, result);
-  // A list holds its items, and a branch may hand an operand on: such must outlive the operand's place.
+  // A list holds its items, and a branch may hand an operand on: such must outlive the operand's
+  // place.
   if (b < 0 || (*v)->kind != VK_TENSOR) return take_out(x, run, *v, false, v);
   int32_t root = x->p->buffer[b].root;
   int64_t bytes = 0;

@@ -1,11 +1,11 @@
 // live.c -- the two ordered sets that packing and its proof walk the steps with (impl.h).
 //
-// Which buffers are alive: a set of ranks as a tree of 64-bit words, in which a word tells which words below it are
-// not empty.  The neighbours of a rank are found by looking at one word a level.
+// Which buffers are alive: a set of ranks as a tree of 64-bit words, in which a word tells which
+// words below it are not empty.  The neighbours of a rank are found by looking at one word a level.
 //
-// Which bytes are free: gaps in a treap by address, each node with the largest gap below it, so that the lowest gap
-// that is large enough is found from the root.  Priorities are hashes of the nodes' numbers: the same calls give the
-// same tree.
+// Which bytes are free: gaps in a treap by address, each node with the largest gap below it, so
+// that the lowest gap that is large enough is found from the root.  Priorities are hashes of the
+// nodes' numbers: the same calls give the same tree.
 #include "plan/impl.h"
 
 // ---- ranks ----

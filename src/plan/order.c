@@ -1,7 +1,8 @@
 // order.c -- a topological order that keeps little alive.
 //
-// Depth first from the graph's results; of a node's operands the one whose subtree is largest goes first
-// (Sethi and Ullman's rule), so that its intermediate values are gone when the small ones are made.  Linear.
+// Depth first from the graph's results; of a node's operands the one whose subtree is largest goes
+// first (Sethi and Ullman's rule), so that its intermediate values are gone when the small ones are
+// made.  Linear.
 #include "plan/impl.h"
 
 // Size of the subtree below a node, counted once for each user: a measure, not a sum of bytes.

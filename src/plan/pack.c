@@ -1,10 +1,10 @@
 // pack.c -- packs buffers into an arena at the reference sizes.
 //
-// Each buffer goes to the lowest place where it meets no other that lives at the same time.  The sequence
-// decides how well that packs: several are tried (largest first, longest-lived first, in order of making,
-// largest first with a few shuffles, and with those that end up highest first, fewer times where there are more
-// buffers), and the best is kept.  Graphs with very
-// many buffers are packed in order of making alone, with the gaps in a tree: n log n.
+// Each buffer goes to the lowest place where it meets no other that lives at the same time.  The
+// sequence decides how well that packs: several are tried (largest first, longest-lived first, in
+// order of making, largest first with a few shuffles, and with those that end up highest first,
+// fewer times where there are more buffers), and the best is kept.  Graphs with very many buffers
+// are packed in order of making alone, with the gaps in a tree: n log n.
 #include "plan/impl.h"
 
 #include <stdlib.h>
@@ -103,7 +103,8 @@ static void try_sorted(Packer *k, KeyFn *fn, uint64_t seed) {
   try_sequence(k, seq);
 }
 
-// The buffer that lies highest is placed first, again and again: what has no room left chooses before the others.
+// The buffer that lies highest is placed first, again and again: what has no room left chooses
+// before the others.
 static void try_promoting(Packer *k, int64_t times) {
   Keyed *keyed = arena_array(k->a, Keyed, k->nroots);
   int32_t *seq = arena_array(k->a, int32_t, k->nroots);
@@ -176,8 +177,9 @@ static void sort_by_offset(Packer *k) {
   p->nroots = k->nroots;
 }
 
-// Of what lives when a buffer is made, it must keep clear of its two neighbours: through them of all others.  Nor
-// does a death bring new pairs, since what lay between has kept its neighbours apart.
+// Of what lives when a buffer is made, it must keep clear of its two neighbours: through them of
+// all others.  Nor does a death bring new pairs, since what lay between has kept its neighbours
+// apart.
 static void find_below(Packer *k) {
   MemPlan *p = k->p;
   typedef VEC(int32_t) List;

@@ -1,7 +1,7 @@
 // plan.c -- what needs a buffer, for how long, and which buffers are one.
 //
-// Steps are the nodes that compute something, in order.  A result lives from the step that makes it to the
-// last one that reads it; the graph's results live to the end.
+// Steps are the nodes that compute something, in order.  A result lives from the step that makes it
+// to the last one that reads it; the graph's results live to the end.
 #include "plan/impl.h"
 
 #include "eval/fuse.h"
@@ -29,7 +29,8 @@ bool plan_is_step(const Graph *g, const Node *n) {
   return n->op != OP_const && n->op != OP_param && n->op != OP_proj && n != g->none;
 }
 
-// The symbols that the inputs' own sizes give: a list's elements and sizes written as expressions give none.
+// The symbols that the inputs' own sizes give: a list's elements and sizes written as expressions
+// give none.
 static void find_given(Graph *g, IntMap *out) {
   for (int64_t i = 0; i < g->main->nparams; i++) {
     const Type *t = type_of(g->main->param[i]);
@@ -122,7 +123,8 @@ static bool is_pointwise(const Graph *g, const Node *n) {
   return at->kind == FUSED_POINTWISE;
 }
 
-// Whether a kernel that multiplies reads the operand only where it stores: all that is made of it is made element by element, in the result's shape.
+// Whether a kernel that multiplies reads the operand only where it stores: all that is made of it
+// is made element by element, in the result's shape.
 static bool is_term(const MemPlan *p, const Node *n, uint32_t operand) {
   const fused_attrs *at = n->attrs;
   if (!p->g->traits->mma || p->g->traits->heterogeneous || n->op != OP_fused ||
@@ -213,7 +215,8 @@ static void share(MemPlan *p, int32_t b, int32_t with) {
     p->buffer[root].live_last = MAX(p->buffer[root].live_last, p->buffer[b].last);
 }
 
-// The parts of a joined value, made in its memory.  False, with nothing done, when one has no memory to give.
+// The parts of a joined value, made in its memory.  False, with nothing done, when one has no
+// memory to give.
 static bool join_parts(MemPlan *p, int32_t b) {
   const Body *body;
   const Node *n = p->buffer[b].node, *concat = plan_joined(n, &body);
@@ -267,7 +270,8 @@ static bool is_read_concurrently(const MemPlan *p, int64_t position, int32_t b) 
   return false;
 }
 
-// Whether what the node stores may lie over the operand: nothing of its memory is read anywhere but where that is stored.
+// Whether what the node stores may lie over the operand: nothing of its memory is read anywhere but
+// where that is stored.
 static bool may_lie_over(const MemPlan *p, const Node *n, uint32_t operand, int32_t b) {
   if (is_pointwise(p->g, n)) return true;
   for (uint32_t k = 0; k < n->nsrc; k++) {
@@ -277,7 +281,8 @@ static bool may_lie_over(const MemPlan *p, const Node *n, uint32_t operand, int3
   return is_term(p, n, operand);
 }
 
-// The operand that a node may write over: it dies here, nothing else lives in its buffer beyond, and its size is the result's.
+// The operand that a node may write over: it dies here, nothing else lives in its buffer beyond,
+// and its size is the result's.
 static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
   if (n->nres != 1) return -1;
   for (uint32_t k = 0; k < n->nsrc; k++) {
@@ -322,7 +327,8 @@ static void share_buffers(MemPlan *p) {
 
 enum { REFERENCE_SIZE = 16 };
 
-// A size that would be negative at the reference (n - 17) has a place all the same, so that others are kept apart from it.
+// A size that would be negative at the reference (n - 17) has a place all the same, so that others
+// are kept apart from it.
 static bool reference_sizes(MemPlan *p) {
   binding_init(&p->reference, p->arena, p->g);
   binding_default(&p->reference, p->g, REFERENCE_SIZE);
@@ -364,7 +370,8 @@ static bool prepare(MemPlan *p, NodeList order, const bool *concurrent) {
   return true;
 }
 
-// The plan with small kernels that run concurrently, packed, if that takes no more memory than `p` does; else `p` itself.
+// The plan with small kernels that run concurrently, packed, if that takes no more memory than `p`
+// does; else `p` itself.
 static MemPlan *join_steps(MemPlan *p) {
   static const int reach[] = {24, 8, 3};
   bool packed = false;

@@ -1,7 +1,7 @@
 // verify.c -- proves a plan: the order is topological, and no two lives overlap in memory.
 //
-// Lives are found anew here, from the graph, the order and the sharing alone, by walking backwards; nothing
-// of plan.c's own bookkeeping is trusted but which buffer uses whose memory.
+// Lives are found anew here, from the graph, the order and the sharing alone, by walking backwards;
+// nothing of plan.c's own bookkeeping is trusted but which buffer uses whose memory.
 #include "plan/impl.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static tenon_status check_order(const MemPlan *p, Arena *a, Diag *d) {
   return TENON_OK;
 }
 
-// What one node of a step makes: no other of the same step reads it, nor anything that lies where it does, nor writes there.
+// What one node of a step makes: no other of the same step reads it, nor anything that lies where
+// it does, nor writes there.
 static tenon_status check_pair(const MemPlan *p, const Node *n, const Node *o, Diag *d) {
   for (uint32_t k = 0; k < o->nsrc; k++) {
     int result;
@@ -132,7 +133,8 @@ static tenon_status check_roots(const MemPlan *p, Diag *d) {
   return TENON_OK;
 }
 
-// The parts of a joined value lie where its elements are, all of them or none; `nparts` counts those found.
+// The parts of a joined value lie where its elements are, all of them or none; `nparts` counts
+// those found.
 static tenon_status check_parts(const MemPlan *p, int32_t b, int32_t *nparts, Diag *d) {
   const Body *body;
   const Node *n = p->buffer[b].node, *concat = plan_joined(n, &body);
@@ -170,8 +172,8 @@ static tenon_status check_joins(const MemPlan *p, const Live *live, Diag *d) {
              : fail(d, TENON_EINTERNAL, NOWHERE, "the plan puts a part where it is none");
 }
 
-// Values that use one memory on purpose: what is written over is no longer read.  `whole` gets the life of
-// each root's memory.
+// Values that use one memory on purpose: what is written over is no longer read.  `whole` gets the
+// life of each root's memory.
 static tenon_status check_sharing(const MemPlan *p, const Live *live, Live *whole, Arena *a,
                                   Diag *d) {
   int32_t *by_step = in_order_of_making(p, live, a),

@@ -1,7 +1,8 @@
 // artifact.c -- mapping a program back from its file, and choosing among its variants.
 //
-// Reading goes from the outside in: the header by its CRC, the sections by theirs, the plan of the chosen variant by its walk, and then
-// program_check.  What passes is a program as good as the one that was written.
+// Reading goes from the outside in: the header by its CRC, the sections by theirs, the plan of the
+// chosen variant by its walk, and then program_check.  What passes is a program as good as the one
+// that was written.
 #include "runtime/artifact_layout.h"
 
 #include "base/crc.h"
@@ -239,7 +240,8 @@ static tenon_status load_variant(Reader *r, int i, Diag *d) {
 
 // ---- which one ----
 
-// What runs "cpu", or each of "cpu,opencl", how fast at most; 0 and a reason: not here.  A machine shared with others is asked once.
+// What runs "cpu", or each of "cpu,opencl", how fast at most; 0 and a reason: not here.  A machine
+// shared with others is asked once.
 static double speed_of(const ArtifactLoad *o, const char *target, Arena *a, const char **why) {
   double best = 0, least = 0;
   int parts = 0;
@@ -290,7 +292,8 @@ static void ask_speeds(const Reader *r, bool drivers, double *speed) {
   if (drivers) ask_drivers(r, speed);
 }
 
-// One variant is the whole model, several are alternatives: the next one where a machine cannot run it.
+// One variant is the whole model, several are alternatives: the next one where a machine cannot run
+// it.
 static tenon_status load_fastest(Reader *r, Diag *d) {
   Program *p = r->p;
   int n = (int)r->h.nvariants;

@@ -1,16 +1,20 @@
 // artifact.h -- a compiled model in a file: model.tenon.
 //
-// A file holds one or several variants of a model, each compiled for one target (or for several machines together), over one set of
-// constants.  A header of one page, then sections, each at a page's start and filled up with zeros: the constants of the first
-// variant, those that only others have, and of each variant the plan (every table of the Program) and the code.  The header has the
-// length and the CRC32C of each section and its own, so that no bit can change unnoticed.  Where a model is linked into a
-// program, the constants may be a file of their own (exactly that section), which the header's CRC binds to it.  The file is mapped:
-// constants and code are used in place, and shared by all processes that run the model.
+// A file holds one or several variants of a model, each compiled for one target (or for several
+// machines together), over one set of constants.  A header of one page, then sections, each at a
+// page's start and filled up with zeros: the constants of the first variant, those that only others
+// have, and of each variant the plan (every table of the Program) and the code.  The header has the
+// length and the CRC32C of each section and its own, so that no bit can change unnoticed.  Where a
+// model is linked into a program, the constants may be a file of their own (exactly that section),
+// which the header's CRC binds to it.  The file is mapped: constants and code are used in place,
+// and shared by all processes that run the model.
 //
-// Loading takes the fastest variant that this machine can run: its CPU has what the code needs, its drivers are there.
+// Loading takes the fastest variant that this machine can run: its CPU has what the code needs, its
+// drivers are there.
 //
-// The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever runs it.  So whoever opens models
-// by path states on what grounds a file may be run (ArtifactTrust).
+// The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever
+// runs it.  So whoever opens models by path states on what grounds a file may be run
+// (ArtifactTrust).
 #ifndef TENON_RUNTIME_ARTIFACT_H
 #define TENON_RUNTIME_ARTIFACT_H
 
@@ -20,7 +24,8 @@
 enum { ARTIFACT_VERSION = 7, ARTIFACT_PAGE = 4096, ARTIFACT_VARIANTS = 8 };
 enum { ARTIFACT_PARTS = 5 + 4 * ARTIFACT_VARIANTS };
 
-// What a program was compiled for: "cpu", "host", "opencl", or several machines "cpu,opencl"; may lie in `a`.
+// What a program was compiled for: "cpu", "host", "opencl", or several machines "cpu,opencl"; may
+// lie in `a`.
 const char *program_target(const Program *p, Arena *a);
 
 // Whether a file begins as an artifact does.
@@ -28,9 +33,10 @@ bool artifact_is(const void *bytes, int64_t n);
 
 // ---- writing ----
 
-// The file's bytes in order: header, then each section and what fills its last page; empty where there are fewer.  The constants
-// and the code are the programs' own; the rest lies in `a`.  `external_weights`: for constants in a file of their own, of one program.
-// EUNSUPPORTED for a program without code of its own; EINVAL for two of one target.
+// The file's bytes in order: header, then each section and what fills its last page; empty where
+// there are fewer.  The constants and the code are the programs' own; the rest lies in `a`.
+// `external_weights`: for constants in a file of their own, of one program.  EUNSUPPORTED for a
+// program without code of its own; EINVAL for two of one target.
 MUST_USE tenon_status artifact_parts(const Program *const *variant, int n, bool external_weights,
                                      Arena *a, Diag *d, Str out[ARTIFACT_PARTS]);
 // Replaces the file at once, or leaves the old one.
@@ -42,12 +48,14 @@ MUST_USE tenon_status artifact_write_all(const Program *const *variant, int n, c
 
 // How host steps find their evaluations: eval_find, or a list of what one program needs.
 typedef const EvalOp *EvalFind(const char *name);
-// How fast a driver's devices are here, in operations a second; 0 and a reason when there are none.  NULL: no driver is asked.
+// How fast a driver's devices are here, in operations a second; 0 and a reason when there are
+// none.  NULL: no driver is asked.
 typedef double DriverSpeed(const char *driver, const char **why);
 #define SHARED_SPEED                                                                               \
   2.0  // of a device that is the host's own cores: it runs, but slower than these by themselves
-// Why a file that a user named as a model may be run as a program.  It is run if its name ends in .tenon, or if the user said that it
-// is compiled; never under limits, which machine code does not keep.
+// Why a file that a user named as a model may be run as a program.  It is run if its name ends in
+// .tenon, or if the user said that it is compiled; never under limits, which machine code does not
+// keep.
 typedef struct ArtifactTrust {
   const char *name;  // as the user gave it, links unresolved; NULL: bytes; `-`: standard input
   bool said;         // that it is compiled: `--compiled`, `compiled=True`
@@ -63,8 +71,8 @@ typedef struct ArtifactLoad {
 } ArtifactLoad;
 // `file` is the program's from here on, also on failure.
 MUST_USE tenon_status artifact_load(File *file, const ArtifactLoad *o, Diag *d, Program **out);
-// The bytes, at a multiple of 64, stay the caller's and must outlive the program.  `weights`: the file of its constants,
-// NULL where they are among the bytes.
+// The bytes, at a multiple of 64, stay the caller's and must outlive the program.  `weights`: the
+// file of its constants, NULL where they are among the bytes.
 MUST_USE tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights,
                                            const ArtifactLoad *o, Diag *d, Program **out);
 // With every evaluation there is, where none is said; `o` may be NULL.
@@ -88,7 +96,8 @@ void artifact_info(const Program *p, ArtifactInfo *out);
 
 // ---- the plan as bytes (artifact_plan.c) ----
 MUST_USE tenon_status plan_encode(const Program *p, StrBuf *out, Diag *d);
-// Fills p's tables from the bytes, in its arena; constants and code are given their place by the caller.
+// Fills p's tables from the bytes, in its arena; constants and code are given their place by the
+// caller.
 MUST_USE tenon_status plan_decode(Program *p, Str bytes, EvalFind *find, Diag *d);
 
 #endif

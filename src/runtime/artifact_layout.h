@@ -1,6 +1,8 @@
-// artifact_layout.h -- the bytes of an artifact's first page, which its writer and its reader share.
+// artifact_layout.h -- the bytes of an artifact's first page, which its writer and its reader
+// share.
 //
-// Sections follow in the order of their numbers: the constants, more constants, and of each variant its plan and its code.
+// Sections follow in the order of their numbers: the constants, more constants, and of each variant
+// its plan and its code.
 #ifndef TENON_RUNTIME_ARTIFACT_LAYOUT_H
 #define TENON_RUNTIME_ARTIFACT_LAYOUT_H
 

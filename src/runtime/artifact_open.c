@@ -1,6 +1,7 @@
 // artifact_open.c -- loading an artifact from a file, with every evaluation there is.
 //
-// Apart from the rest, so that a program with its model inside links only the evaluations that the model needs.
+// Apart from the rest, so that a program with its model inside links only the evaluations that the
+// model needs.
 #include "runtime/artifact.h"
 
 tenon_status artifact_open(const char *path, const ArtifactLoad *o, Diag *d, Program **out) {

@@ -1,8 +1,9 @@
 // artifact_plan.c -- the plan section: the tables of a Program as bytes.
 //
-// The fields of every table are listed once, below, and one walk over them both writes and reads.  Numbers are fixed in
-// width and little-endian; a text is its length and its bytes; a list is as long as a field before it says.  The walk goes as
-// deep as the lists of fields do, whatever the bytes say.
+// The fields of every table are listed once, below, and one walk over them both writes and reads.
+// Numbers are fixed in width and little-endian; a text is its length and its bytes; a list is as
+// long as a field before it says.  The walk goes as deep as the lists of fields do, whatever the
+// bytes say.
 //
 // Guarantees: reading never leaves the bytes, and allocates no more than a fixed multiple of them.
 #include "runtime/artifact.h"

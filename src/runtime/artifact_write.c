@@ -1,7 +1,7 @@
 // artifact_write.c -- programs to a file (artifact.h).
 //
-// Constants of equal bytes are written once, whichever variants use them: first all of the first variant, then
-// those of the others that are not among them.
+// Constants of equal bytes are written once, whichever variants use them: first all of the first
+// variant, then those of the others that are not among them.
 #include "runtime/artifact_layout.h"
 
 #include "base/crc.h"

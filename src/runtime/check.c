@@ -1,7 +1,8 @@
-// check.c -- whether a program is whole: everything that it refers to is there, in the order in which it is used.
+// check.c -- whether a program is whole: everything that it refers to is there, in the order in
+// which it is used.
 //
-// Run over every program before it runs, whether it was just built or read from a file.  Time and memory are linear in
-// the program's size, and nothing recurses.
+// Run over every program before it runs, whether it was just built or read from a file.  Time and
+// memory are linear in the program's size, and nothing recurses.
 #include "runtime/program.h"
 
 #include "eval/table.h"

@@ -1,12 +1,15 @@
-// device.h -- what the runtime asks of a machine that is not the host: memory, copies, code, launches, and time.
+// device.h -- what the runtime asks of a machine that is not the host: memory, copies, code,
+// launches, and time.
 //
-// A driver is a row of functions (opencl/, cuda/); it loads its library when first asked, and without one says why not.  A device is
-// opened once for each process and shared by all programs and sessions, which count it.  A queue is one session's: what is
-// put into it happens in that order.  Buffers may be used by every queue of their device.
+// A driver is a row of functions (opencl/, cuda/); it loads its library when first asked, and
+// without one says why not.  A device is opened once for each process and shared by all programs
+// and sessions, which count it.  A queue is one session's: what is put into it happens in that
+// order.  Buffers may be used by every queue of their device.
 //
-// Errors.  Every function that can fail says so by its status and a message that names the call, and for a launch the kernel.
-// After a failure the queue is in an unknown state: the session makes a new one, and returns nothing that was read.  What is
-// freed need not be idle: a driver waits, or leaves it to its library, until nothing uses it any more.
+// Errors.  Every function that can fail says so by its status and a message that names the call,
+// and for a launch the kernel.  After a failure the queue is in an unknown state: the session makes
+// a new one, and returns nothing that was read.  What is freed need not be idle: a driver waits, or
+// leaves it to its library, until nothing uses it any more.
 #ifndef TENON_RUNTIME_DEVICE_H
 #define TENON_RUNTIME_DEVICE_H
 
@@ -42,9 +45,9 @@ typedef struct DeviceLaunch {
   int32_t nargs, ndims;
   const DevicePlace *arg;
   const int64_t *dims;
-  int64_t items;  // at least 1
-  DevicePlace
-      scratch;  // kernel->scratch_bytes, rounded up to 64, for each of `slots`; no buffer where it needs none
+  int64_t items;        // at least 1
+  DevicePlace scratch;  // kernel->scratch_bytes, rounded up to 64, for each of `slots`; no buffer
+                        // where it needs none
   int64_t
       slots;  // so many items may run at once, each with scratch of its own; the kernel goes round
   DevicePlace fault;  // an int32: 0, or what the first check that failed said (1 + its number)
@@ -54,15 +57,16 @@ typedef struct DeviceDriver {
   const char *name;
   // The devices that are there; 0 and a reason when there are none (no library, no platform, ...).
   int (*count)(const char **why);
-  // The device of that name ("platform:device", or a part of its name); NULL: what the environment says, else the driver's choice.
+  // The device of that name ("platform:device", or a part of its name); NULL: what the environment
+  // says, else the driver's choice.
   tenon_status (*find)(const char *pick, Diag *d, int *out);
   tenon_status (*open)(int index, Diag *d, Device **out);  // the same device each time; counted
   void (*close)(Device *);
   const DeviceInfo *(*info)(const Device *);
   tenon_status (*buffer)(Device *, int64_t bytes, Diag *d, DeviceBuffer **out);
   void (*buffer_free)(Device *, DeviceBuffer *);
-  // Source or binary, as the target made it; built code is kept in the cache by the hash of all that it depends on.  `kernel` are those of
-  // this device alone, in the order of ProgKernel.entry.
+  // Source or binary, as the target made it; built code is kept in the cache by the hash of all
+  // that it depends on.  `kernel` are those of this device alone, in the order of ProgKernel.entry.
   tenon_status (*code)(Device *, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
                        bool no_cache, Diag *d, DeviceCode **out);
   void (*code_free)(Device *, DeviceCode *);
@@ -76,12 +80,14 @@ typedef struct DeviceDriver {
   tenon_status (*fill)(DeviceQueue *, DevicePlace to, int64_t bytes, Diag *d);  // with zeros
   tenon_status (*launch)(DeviceQueue *, DeviceCode *, const DeviceLaunch *, Diag *d);
   tenon_status (*finish)(DeviceQueue *, Diag *d);
-  // ---- the caller's memory and streams; all NULL where a driver has none ----
-  // Makes *io, NULL at first, stand for `bytes` bytes of the caller's at `at`, which must be this device's; freed as a buffer, the memory is not.
+  // ---- the caller's memory and streams; all NULL where a driver has none ---- Makes *io, NULL at
+  // first, stand for `bytes` bytes of the caller's at `at`, which must be this device's; freed as a
+  // buffer, the memory is not.
   tenon_status (*lend)(Device *, void *at, int64_t bytes, Diag *d, DeviceBuffer **io);
   void *(*address)(const DeviceBuffer *);
-  // What is put from now on goes into that stream of the caller's, NULL: into the queue's own, after all that was put before; and is
-  // issued.  A stream is not used any more once another is named: the caller may then destroy it.
+  // What is put from now on goes into that stream of the caller's, NULL: into the queue's own,
+  // after all that was put before; and is issued.  A stream is not used any more once another is
+  // named: the caller may then destroy it.
   tenon_status (*use)(DeviceQueue *, void *stream, Diag *d);
   void *(*stream)(const DeviceQueue *);  // its own, as another's caller
   // A buffer that the host sees as well: what a kernel writes is there when the queue is finished.
@@ -100,7 +106,8 @@ enum { DEVICE_MARKS = 2 };  // slots of marks
 extern const DeviceDriver *const device_drivers[];    // NULL-terminated
 const DeviceDriver *device_driver(const char *name);  // NULL when there is none
 
-// Lets sessions of the program run steps on its devices.  Whoever makes or loads a program with devices calls it.
+// Lets sessions of the program run steps on its devices.  Whoever makes or loads a program with
+// devices calls it.
 void program_use_devices(Program *p);
 
 #endif

@@ -1,7 +1,8 @@
-// device_program.c -- what devices keep of a program: its code, and the constants that its kernels read there.
+// device_program.c -- what devices keep of a program: its code, and the constants that its kernels
+// read there.
 //
-// Loaded by the first session and kept until the program is freed.  Constants share one buffer, or as few as a device gives at once: each is
-// rounded up to what the driver gives out, 2 MB on a GPU.
+// Loaded by the first session and kept until the program is freed.  Constants share one buffer, or
+// as few as a device gives at once: each is rounded up to what the driver gives out, 2 MB on a GPU.
 #include "runtime/device_impl.h"
 
 #include <pthread.h>

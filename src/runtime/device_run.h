@@ -1,4 +1,5 @@
-// device_run.h -- how sessions run what is not on the host: a table, so that a program of the host alone links no driver.
+// device_run.h -- how sessions run what is not on the host: a table, so that a program of the host
+// alone links no driver.
 //
 // Every function is called with a session whose program has devices.  device_session.c has them.
 #ifndef TENON_RUNTIME_DEVICE_RUN_H
@@ -18,7 +19,8 @@ typedef struct DeviceRun {
                           int64_t *host_bytes);
   tenon_status (*place)(Session *s, Run *run,
                         struct Frame *fr);  // values that have their place from the start
-  // *done false: it is a step of the host.  `ns`: gets the time it took, where that is measured; else unchanged.
+  // *done false: it is a step of the host.  `ns`: gets the time it took, where that is measured;
+  // else unchanged.
   tenon_status (*step)(Session *s, Run *run, struct Frame *fr, const ProgStep *st, bool *done,
                        int64_t *ns);
   tenon_status (*end)(Session *s, Run *run,
@@ -28,7 +30,8 @@ typedef struct DeviceRun {
       Run *run);  // of a call of the model: its results are right where the caller has them
   tenon_status (*wait)(Session *s,
                        Run *run);  // for calls that ended before their work did: did they succeed?
-  // A parameter that lies in a device's memory (*taken), and a result that shall; NULL: it is the host's.
+  // A parameter that lies in a device's memory (*taken), and a result that shall; NULL: it is the
+  // host's.
   tenon_status (*take)(Session *s, Run *run, struct Frame *fr, int32_t i, Value *v, bool *taken);
   tenon_status (*give)(Session *s, Run *run, const struct Frame *fr, int32_t i, Value **out);
   // The value as the host sees it, where it is on a device; NULL: it is not.

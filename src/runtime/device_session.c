@@ -1,8 +1,9 @@
 // device_session.c -- memory of a session on the devices of its program.
 //
-// Each function has an arena on every device, laid out like the host's and as large as the roots that the device uses.  Values outside of
-// arenas lie in blocks, which are given from one value to the next and kept from call to call: since what is put into a queue happens in
-// order, a block is free as soon as the step is queued that uses it last.
+// Each function has an arena on every device, laid out like the host's and as large as the roots
+// that the device uses.  Values outside of arenas lie in blocks, which are given from one value to
+// the next and kept from call to call: since what is put into a queue happens in order, a block is
+// free as soon as the step is queued that uses it last.
 #include "runtime/device_impl.h"
 
 // ---- blocks ----

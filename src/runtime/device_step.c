@@ -1,7 +1,8 @@
 // device_step.c -- steps on devices: launches, copies, views, and what became of them.
 //
-// Nothing waits but a copy to the host, and the end of a call.  A check that fails inside a kernel is written into the slot of its step;
-// the slots are looked at whenever the host has waited, so that nothing is used which came after a failure.
+// Nothing waits but a copy to the host, and the end of a call.  A check that fails inside a kernel
+// is written into the slot of its step; the slots are looked at whenever the host has waited, so
+// that nothing is used which came after a failure.
 #include "runtime/device_impl.h"
 
 static Where where_of(const ProgStep *st) { return (Where){.node = st->node, .op = st->op}; }
@@ -50,7 +51,8 @@ tenon_status device_end(Session *s, Run *run, Frame *fr) {
 
 // ---- kernels ----
 
-// How many items may run at once.  Without scratch that is up to the device; with it, as many as keep its units busy and as 256 MiB hold.
+// How many items may run at once.  Without scratch that is up to the device; with it, as many as
+// keep its units busy and as 256 MiB hold.
 static int64_t slots_of(const DeviceInfo *info, const ProgKernel *k, int64_t items,
                         int64_t *scratch_each) {
   enum { ITEM_GROUP = 64 };
@@ -85,7 +87,8 @@ static tenon_status fill_launch(Session *s, Run *run, Frame *fr, const ProgStep 
   out->number = (int32_t)out->kernel->entry;
   if (!prog_eval(p, st->items, s->sym, &out->items))
     return fail(run->diag, TENON_EINTERNAL, where_of(st), "the number of work items is not known");
-  // Devices that are told sizes cannot be told of none; what checks its inputs does so for results without elements, too.
+  // Devices that are told sizes cannot be told of none; what checks its inputs does so for results
+  // without elements, too.
   bool skips = out->items > MANY_ITEMS || !out->kernel->nchecks;
   if (skips && session_results_empty(s, fr, st)) out->items = 0;
   return TENON_OK;

@@ -1,10 +1,13 @@
-// device_user_buffers.c -- tensors of a call that lie in a device's memory, where the caller has them.
+// device_user_buffers.c -- tensors of a call that lie in a device's memory, where the caller has
+// them.
 //
-// A parameter that a program would copy to the device is read in place; a result is computed in place, or copied there on the
-// device.  A session finds once whether the host needs a parameter; only then is it copied to the host.
+// A parameter that a program would copy to the device is read in place; a result is computed in
+// place, or copied there on the device.  A session finds once whether the host needs a parameter;
+// only then is it copied to the host.
 //
-// A call that has a stream of the caller's and no result on the host ends before the device has done its work.  What a kernel then finds wrong is
-// said by a later call, once it is known, or by session_wait.
+// A call that has a stream of the caller's and no result on the host ends before the device has
+// done its work.  What a kernel then finds wrong is said by a later call, once it is known, or by
+// session_wait.
 #include "runtime/device_impl.h"
 
 // What kernels and TMA take addresses to be multiples of.
@@ -103,7 +106,8 @@ tenon_status device_enter_call(Session *s, Run *run) {
   return TENON_OK;
 }
 
-// Everything is put: what the caller has on the device is right from here on, or from there on in its stream.
+// Everything is put: what the caller has on the device is right from here on, or from there on in
+// its stream.
 tenon_status device_leave_call(Session *s, Run *run) {
   DeviceSession *ds = s->device;
   bool user_memory = false;

@@ -1,6 +1,8 @@
-// float_mode.h -- how the processor rounds and what it does with denormals, the same whatever the caller's own setting.
+// float_mode.h -- how the processor rounds and what it does with denormals, the same whatever the
+// caller's own setting.
 //
-// Generated code: to nearest, denormals count as zero (RISC-V cannot do that), no traps.  Reference evaluations: to nearest, nothing else.
+// Generated code: to nearest, denormals count as zero (RISC-V cannot do that), no traps.  Reference
+// evaluations: to nearest, nothing else.
 #ifndef TENON_RUNTIME_FLOAT_MODE_H
 #define TENON_RUNTIME_FLOAT_MODE_H
 

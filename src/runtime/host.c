@@ -1,4 +1,5 @@
-// host.c -- steps that the reference evaluations do: control flow, lists, strings, sizes that depend on data.
+// host.c -- steps that the reference evaluations do: control flow, lists, strings, sizes that
+// depend on data.
 #include "runtime/session_impl.h"
 
 #include "eval/table.h"
@@ -11,8 +12,8 @@ static bool in_some_arena(const Session *s, const char *data) {
   return false;
 }
 
-// A list holds its items, and a branch may hand an operand on: what lies in an arena must not be kept there, where
-// its place will be another's.
+// A list holds its items, and a branch may hand an operand on: what lies in an arena must not be
+// kept there, where its place will be another's.
 tenon_status value_detach(Session *s, Run *run, Value **v) {
   if ((*v)->kind == VK_TENSOR) {
     if (!in_some_arena(s, (*v)->data)) return TENON_OK;

@@ -1,9 +1,12 @@
 // kernel.c -- calling generated code over all threads of a session.
 //
-// A job is one kernel, or several independent ones that run concurrently; the threads synchronise once, at its end.
-// Work items are split evenly in order, a thread's share into a few pieces; a thread that is done with its own takes pieces of
-// others, so that one which the system keeps waiting holds up nobody.  Work that is done before another thread has heard of it stays with the caller.  How many items there are is the kernel's own affair, and each
-// is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside generated code, on every thread, and nowhere else.
+// A job is one kernel, or several independent ones that run concurrently; the threads synchronise
+// once, at its end.  Work items are split evenly in order, a thread's share into a few pieces; a
+// thread that is done with its own takes pieces of others, so that one which the system keeps
+// waiting holds up nobody.  Work that is done before another thread has heard of it stays with the
+// caller.  How many items there are is the kernel's own affair, and each is computed alike whoever
+// does it, so results do not depend on the threads.  Denormals count as zero inside generated code,
+// on every thread, and nowhere else.
 #include "runtime/float_mode.h"
 #include "runtime/session_impl.h"
 
@@ -61,7 +64,8 @@ static int64_t part(int64_t items, int thread, int nthreads) {
   return items / nthreads * thread + items % nthreads * thread / nthreads;
 }
 
-// How many threads the work is worth: each is to have `grain` items of one kernel at least, or as much of several.
+// How many threads the work is worth: each is to have `grain` items of one kernel at least, or as
+// much of several.
 static int threads_for(const KernelJob *j, int most) {
   double worth = 0;
   for (int c = 0; c < j->ncalls; c++)
@@ -69,8 +73,8 @@ static int threads_for(const KernelJob *j, int most) {
   return worth < 2 ? 1 : worth < most ? (int)worth : most;
 }
 
-// Each kernel's items to every thread, so that each goes on with what it has in its cache.  The one that gets more of a kernel
-// whose items do not come out even is another for each kernel.
+// Each kernel's items to every thread, so that each goes on with what it has in its cache.  The one
+// that gets more of a kernel whose items do not come out even is another for each kernel.
 static void share_out(KernelJob *j) {
   j->nshares = MIN(j->nthreads, SHARES);
   int turn = 0;

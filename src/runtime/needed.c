@@ -1,8 +1,10 @@
 // needed.c -- which steps of a model a run has to do, where not all results are wanted.
 //
-// What: one walk backwards over the steps, from the wanted results to what they read.
-// How:  a value needs the steps that write it.  A symbol needs the first host step whose result has it as a size of its own,
-//       since that step binds it (program.h); the sizes of values and kernels need symbols, and a step with bodies needs all.
+// What: one walk backwards over the steps, from the wanted results to what they read.  How:  a
+// value needs the steps that write it.  A symbol needs the first host step whose result has it as a
+// size of its own,
+//       since that step binds it (program.h); the sizes of values and kernels need symbols, and a
+//         step with bodies needs all.
 // Guarantees: the steps that are left give the wanted results the same bits as all steps do.
 #include "runtime/session_impl.h"
 

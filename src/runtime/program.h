@@ -1,23 +1,29 @@
-// program.h -- a compiled model as the runtime sees it: functions of steps over values at planned places.
+// program.h -- a compiled model as the runtime sees it: functions of steps over values at planned
+// places.
 //
-// A Program is read-only once built or loaded, and may be shared by any number of sessions.  Everything it
-// refers to is an index into one of its tables, so that it can be written to a file and checked when read back.
+// A Program is read-only once built or loaded, and may be shared by any number of sessions.
+// Everything it refers to is an index into one of its tables, so that it can be written to a file
+// and checked when read back.
 //
-// Sizes are integer expressions over the program's symbols, in postfix code.  A symbol gets its value from the first shape
-// that mentions it alone: a parameter's at the start of a call, a host step's result afterwards; what a
-// function bound is unbound again when it returns.  Every other size that is known is compared with what is found.
+// Sizes are integer expressions over the program's symbols, in postfix code.  A symbol gets its
+// value from the first shape that mentions it alone: a parameter's at the start of a call, a host
+// step's result afterwards; what a function bound is unbound again when it returns.  Every other
+// size that is known is compared with what is found.
 //
-// Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
-// earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
-// runs empty or over; concurrent steps are kernels, at most STEP_MORE + 1, of which none reads or writes what another
-// writes; no function comes back to itself through bodies, and none lies in more than BODIES_DEEP others; a part of a result
-// begins in a result that is no part.
+// Invariants (program_check): every index lies in its table; a step reads only parameters,
+// constants and what earlier steps made; a constant has the bytes of its shape; code entries lie in
+// the code; an expression's stack never runs empty or over; concurrent steps are kernels, at most
+// STEP_MORE + 1, of which none reads or writes what another writes; no function comes back to
+// itself through bodies, and none lies in more than BODIES_DEEP others; a part of a result begins
+// in a result that is no part.
 //
-// Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
-// needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
-// the same roots at the same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what becomes a
-// result and for what is no part of the plan, such as copies of parameters.  Parameters, results, and what host steps read and make
-// are values of the host; a kernel's arguments are all on its device; a view is where its operand is; concurrent steps are the host's.
+// Devices.  A program may have kernels for machines other than the host: each value is in the
+// memory of one device, and a value that is needed on another has a second ProgValue there, made by
+// a STEP_COPY.  A device's memory is a mirror of the host's: its arena has the same roots at the
+// same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what
+// becomes a result and for what is no part of the plan, such as copies of parameters.  Parameters,
+// results, and what host steps read and make are values of the host; a kernel's arguments are all
+// on its device; a view is where its operand is; concurrent steps are the host's.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
 
@@ -71,8 +77,8 @@ typedef struct ProgValue {
   DType dtype;     // of a tensor; of the tensors in a list, where known
   int32_t rank;    // -1: not known before it is made
   int32_t slot;
-  int32_t
-      at;  // expression: bytes from the start of its slot, where it is a part of what lies there; -1: none
+  int32_t at;  // expression: bytes from the start of its slot, where it is a part of what lies
+               // there; -1: none
   const int32_t *dim;  // [rank] expressions, -1 where not known
   const char *name;    // for messages and profiles; may be NULL
 } ProgValue;
@@ -88,7 +94,8 @@ typedef struct ProgConst {
   int32_t rank;
   const int64_t *dims;
   int64_t offset,
-      bytes;  // in the constant section, aligned to 64; strings: each its length (8 bytes) and its bytes
+      bytes;  // in the constant section, aligned to 64; strings: each its length (8 bytes) and its
+              // bytes
   const void *data;  // where that is now; strings: an array of Str in the program's arena
 } ProgConst;
 
@@ -96,8 +103,9 @@ typedef struct ProgConst {
 typedef enum {
   STEP_KERNEL,  // generated code
   STEP_HOST,    // an evaluation of src/eval
-  STEP_VIEW,  // result 0 begins where operand 0 does: another shape of it, or all operands contiguously
-  STEP_COPY,  // result 0 gets the bytes of operand 0, which may be on another device
+  STEP_VIEW,    // result 0 begins where operand 0 does: another shape of it, or all operands
+                // contiguously
+  STEP_COPY,    // result 0 gets the bytes of operand 0, which may be on another device
 } ProgStepKind;
 enum { STEP_MORE = 7 };
 typedef struct ProgStep {
@@ -117,7 +125,8 @@ typedef struct ProgStep {
   const int32_t *same, *as;  // expressions
   const char **what;         // what they are the sizes of
   int32_t when;              // expression: the step is left out where it is 0; -1: always done
-  // STEP_KERNEL: number of following steps that run concurrently with it: independent kernels.  Theirs are 0.
+  // STEP_KERNEL: number of following steps that run concurrently with it: independent kernels.
+  // Theirs are 0.
   int32_t more;
   int64_t grain;  // STEP_KERNEL: fewer items than this are not worth another thread
   int32_t nfree;
@@ -137,15 +146,16 @@ typedef struct ProgFunction {
   const int32_t *param;   // value of each parameter
   const int32_t *result;  // value of each result
   const char **result_name;
-  // Of the model: the number of valid values of a parameter that is an index, 0: it is none.  For random inputs; the list
-  // may be shorter than the parameters.
+  // Of the model: the number of valid values of a parameter that is an index, 0: it is none.  For
+  // random inputs; the list may be shorter than the parameters.
   int32_t nranges;
   const int64_t *range;
 } ProgFunction;
 
 typedef struct ProgKernel {
   const char *name;  // for people
-  // How it was made: the template that wrote its loops, and the fields of its schedule, "rows=14 cols=32".  Words alone: nothing here reads them.
+  // How it was made: the template that wrote its loops, and the fields of its schedule, "rows=14
+  // cols=32".  Words alone: nothing here reads them.
   const char *template_name, *schedule;
   uint8_t device;  // that runs it
   int64_t entry;   // offset in the code; of a device: its number among the device's kernels
@@ -176,8 +186,8 @@ typedef struct Program {
   ProgConst *constant;
   ProgKernel *kernel;
   ProgDevice *device;  // [ndevices]; ndevices is 0 where the host does everything
-  // What runs steps on devices, where some are on one (program_use_devices), and what it keeps for the program: so that a
-  // program of the host alone needs no driver.
+  // What runs steps on devices, where some are on one (program_use_devices), and what it keeps for
+  // the program: so that a program of the host alone needs no driver.
   const struct DeviceRun *device_run;
   struct DeviceKept *_Atomic device_kept;
   const char *constants;  // section: page-aligned, in memory or mapped
@@ -192,7 +202,8 @@ typedef struct Program {
   int32_t noptions;    // of the compilation: those that were not at their default
   const char *
       *option;  // "level=1", in the order of compile/options.def; a list has one for each value
-  // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
+  // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list
+  // when built in memory.
   int32_t variant;
   const char **why_not;
   bool listed;                        // `code` is not executable: the program is looked at, not run
@@ -205,7 +216,8 @@ typedef struct Program {
 Program *program_create(void);  // empty, one reference; NULL: out of memory
 Program *program_retain(Program *p);
 void program_release(Program *p);  // NULL is fine
-// At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves int64.
+// At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves
+// int64.
 bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
 // Whether a parameter of the model has it as a size of its own.
 bool prog_sym_is_input(const Program *p, int32_t sym);

@@ -1,7 +1,8 @@
 // session.c -- running a program: frames, arenas, steps.
 //
-// A call binds its parameters' sizes, lays the arena out for them (or keeps the layout of the last call, when they
-// are the same), and does the steps in order.  A symbol that a call binds is unbound when it returns.
+// A call binds its parameters' sizes, lays the arena out for them (or keeps the layout of the last
+// call, when they are the same), and does the steps in order.  A symbol that a call binds is
+// unbound when it returns.
 //
 // Guarantees: same bits for any number of threads; after an error the session can be used again.
 #include "runtime/float_mode.h"
@@ -238,8 +239,8 @@ static tenon_status do_copy(Session *s, Run *run, Frame *fr, const ProgStep *st)
   return TENON_OK;
 }
 
-// What a step takes of the run's limit: an operation for each element that it reads or writes, or what was counted for it
-// where sizes are fixed.  Evaluations count their own.
+// What a step takes of the run's limit: an operation for each element that it reads or writes, or
+// what was counted for it where sizes are fixed.  Evaluations count their own.
 static tenon_status spend(const Session *s, Run *run, const Frame *fr, const ProgStep *st) {
   double ops = 1;
   for (int32_t i = 0; i < st->nargs; i++) {
@@ -413,7 +414,8 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return session_call(s, run, f, in, NULL, out);
 }
 
-// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, or the model declares; else 0.
+// Rows of which there are none: their sizes are what the body's result says at the operands' sizes,
+// or the model declares; else 0.
 static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
                                 int64_t axis, const Ints *declared, Value **out) {
   Session *s = e->run->user;

@@ -1,7 +1,8 @@
 // session.h -- running a program: one caller's buffers, threads and state.
 //
-// A session holds one arena, laid out for the sizes of the last call and kept while they stay the same.
-// Calls of one session must not overlap; different sessions of one program may run at the same time.
+// A session holds one arena, laid out for the sizes of the last call and kept while they stay the
+// same.  Calls of one session must not overlap; different sessions of one program may run at the
+// same time.
 #ifndef TENON_RUNTIME_SESSION_H
 #define TENON_RUNTIME_SESSION_H
 
@@ -27,7 +28,8 @@ MUST_USE tenon_status session_create(Program *p, const SessionOptions *o, Diag *
 void session_free(Session *s);  // NULL is fine
 const Program *session_program(const Session *s);
 int session_threads(const Session *s);
-// Of a function of the program, 0 the model, by step; NULL without `profile`.  A step that calls a body has that body's time, too.
+// Of a function of the program, 0 the model, by step; NULL without `profile`.  A step that calls a
+// body has that body's time, too.
 const StepTime *session_times(const Session *s, int32_t function);
 void session_reset_times(Session *s);
 int64_t session_arena_bytes(const Session *s);  // of the last call
@@ -48,21 +50,23 @@ typedef struct TensorHome {
 // Where a call's tensors lie that are not the host's, and how it is ordered.
 typedef struct SessionPlaces {
   const TensorHome *in, *out;  // by parameter and result; NULL: all are the host's
-  // The driver's stream that all work goes into; then a call whose results are all on devices need not have ended on return.  NULL: it
-  // has, and what it reads must be there when it begins.
+  // The driver's stream that all work goes into; then a call whose results are all on devices need
+  // not have ended on return.  NULL: it has, and what it reads must be there when it begins.
   void *stream;
 } SessionPlaces;
 
-// Runs the model.  `run` must be fresh from run_init and live as long as its results are used; its limits hold.  Inputs are
-// checked against the parameters; an absent optional one is NULL.  `room` may be NULL.  On success out[i]
-// holds one reference each.
+// Runs the model.  `run` must be fresh from run_init and live as long as its results are used; its
+// limits hold.  Inputs are checked against the parameters; an absent optional one is NULL.  `room`
+// may be NULL.  On success out[i] holds one reference each.
 MUST_USE tenon_status session_run(Session *s, Run *run, Value *const *inputs,
                                   const ResultRoom *room, Value **out);
-// The same where `places` says; NULL: as above.  A parameter's Value then has an address of its device as data, and so has a result's.
+// The same where `places` says; NULL: as above.  A parameter's Value then has an address of its
+// device as data, and so has a result's.
 MUST_USE tenon_status session_run_on(Session *s, Run *run, Value *const *inputs,
                                      const ResultRoom *room, const SessionPlaces *places,
                                      Value **out);
-// Waits for all calls that have not ended, and says whether they succeeded; the session can be used again in any case.
+// Waits for all calls that have not ended, and says whether they succeeded; the session can be used
+// again in any case.
 MUST_USE tenon_status session_wait(Session *s, Run *run);
 
 #endif

@@ -12,7 +12,8 @@ typedef struct Cell {
   Value *value;  // PLACE_HEAP, parameters, and results that the run keeps; one reference
 } Cell;
 
-// A function's buffers, kept from call to call.  A function never calls itself, so one set is enough.
+// A function's buffers, kept from call to call.  A function never calls itself, so one set is
+// enough.
 typedef struct Frame {
   const ProgFunction *f;
   Cell *cell;
@@ -58,7 +59,8 @@ static inline bool session_needs(const Session *s, const Frame *fr, const ProgSt
 // kernel.c: concurrent kernels over all threads: st and its `more`.
 void session_make_job(Session *s);  // once there are workers; memory of the session
 tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgStep *st);
-// One kernel's share of the time that the last concurrent kernels took: by how long threads worked on it.
+// One kernel's share of the time that the last concurrent kernels took: by how long threads worked
+// on it.
 int64_t session_kernel_time(const Session *s, const ProgStep *st, int64_t ns);
 // Why a step failed: what its kernel said.
 tenon_status session_say_failed(const Session *s, Run *run, const ProgStep *st, int failed);

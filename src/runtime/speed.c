@@ -7,7 +7,8 @@ double device_speed(const DeviceInfo *i) {
   enum { OPS = 2, SCHEDULERS = 4, LANES = 32 };
   const double clock = 1.5e9;
   if (i->is_cpu) return SHARED_SPEED;
-  // A compute unit of a CUDA device takes so many warps a cycle, one of others at least one subgroup.
+  // A compute unit of a CUDA device takes so many warps a cycle, one of others at least one
+  // subgroup.
   int lanes = i->arch ? SCHEDULERS * LANES : MAX(i->subgroup, LANES);
   return (double)MAX(i->compute_units, 1) * lanes * OPS * clock;
 }

@@ -4,7 +4,8 @@
 
 #include "runtime/device.h"
 
-// Products and sums of f32 a second at most, roughly; a device that shares the host's cores is slower than these are by themselves.
+// Products and sums of f32 a second at most, roughly; a device that shares the host's cores is
+// slower than these are by themselves.
 double device_speed(const DeviceInfo *i);
 // Of the driver's device of choice; 0 and a reason when it has none.  For ArtifactLoad.speed.
 double driver_speed(const char *driver, const char **why);

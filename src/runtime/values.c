@@ -113,7 +113,8 @@ tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at)
   Cell *c = &fr->cell[value];
   int64_t part, bytes, room;
   if (c->data || v->at < 0) return make_whole(s, run, v, c, at);
-  // A part of a result that the run keeps; program_check has seen that the result is no part itself.
+  // A part of a result that the run keeps; program_check has seen that the result is no part
+  // itself.
   int32_t whole = fr->f->result[v->slot];
   if (!prog_eval(s->program, v->at, s->sym, &part) || part < 0 || !value_bytes(s, v, &bytes) ||
       !value_bytes(s, &fr->f->value[whole], &room) || part > room || bytes > room - part)

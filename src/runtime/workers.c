@@ -1,17 +1,21 @@
 // workers.c -- the threads of a session.
 //
-// A job is announced by counting `generation` up; `open` holds the job's number until it is closed.  Both are on one cache line with all that
-// a worker must know of the job, so that one transfer brings it.  A worker says on a line of its own how far it is: 2 n + 1
-// while it is at job n, 2 n when it is done with it or did not take part; before it begins it looks whether the job is still open.  The caller
-// is done when all workers are done with the job; one that has not come is shut out, by closing the job and then looking whether
-// it came after all.  So one that wakes late finds the job gone, and what it reads of a job is never of the next one.  Before
-// it sleeps, a worker says so in `asleep` under the lock and looks once more; who announces a job looks at `asleep`
-// afterwards: so no wake is lost.
+// A job is announced by counting `generation` up; `open` holds the job's number until it is
+// closed.  Both are on one cache line with all that a worker must know of the job, so that one
+// transfer brings it.  A worker says on a line of its own how far it is: 2 n + 1 while it is at job
+// n, 2 n when it is done with it or did not take part; before it begins it looks whether the job is
+// still open.  The caller is done when all workers are done with the job; one that has not come is
+// shut out, by closing the job and then looking whether it came after all.  So one that wakes late
+// finds the job gone, and what it reads of a job is never of the next one.  Before it sleeps, a
+// worker says so in `asleep` under the lock and looks once more; who announces a job looks at
+// `asleep` afterwards: so no wake is lost.
 //
-// Workers that take all the CPUs that the process may use are pinned, each to its own, so that caches stay warm; the caller is
-// not.  Fewer are left to the system: several sessions, or processes, would else share the first CPUs while others idle.
+// Workers that take all the CPUs that the process may use are pinned, each to its own, so that
+// caches stay warm; the caller is not.  Fewer are left to the system: several sessions, or
+// processes, would else share the first CPUs while others idle.
 //
-// A forked process has none of its parent's threads: it starts its own for its first job, and waits for nobody when they go.
+// A forked process has none of its parent's threads: it starts its own for its first job, and waits
+// for nobody when they go.
 #include "runtime/workers.h"
 
 #include <pthread.h>
@@ -135,7 +139,8 @@ void workers_free(Workers *w) {
 int workers_count(const Workers *w) { return w->count; }
 int workers_asleep(Workers *w) { return atomic_load(&w->asleep); }
 
-// Waits until a worker is no longer in a state.  More threads than CPUs: whoever is waited for may be waiting for our CPU.
+// Waits until a worker is no longer in a state.  More threads than CPUs: whoever is waited for may
+// be waiting for our CPU.
 static unsigned long long await_other(atomic_ullong *state, unsigned long long than) {
   for (int i = 0;; i++) {
     unsigned long long now = atomic_load(state);

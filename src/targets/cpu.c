@@ -57,7 +57,8 @@ static CpuKernels find_cpu_kernels(const Compiled *c, Arena *a) {
   return x;
 }
 
-// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
+// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its
+// constants by pages.
 static tenon_status join_images(Program *p, const CpuKernels *kernels, const Machine *m,
                                 const Code *code, Arena *a, Diag *d) {
   int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;

@@ -1,4 +1,5 @@
-// device.h -- compiling for one device: the device itself while the model is lowered, and its kernels' text.
+// device.h -- compiling for one device: the device itself while the model is lowered, and its
+// kernels' text.
 #ifndef TENON_TARGETS_DEVICE_H
 #define TENON_TARGETS_DEVICE_H
 

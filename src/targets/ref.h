@@ -1,4 +1,5 @@
-// ref.h -- the target that interprets loops: slow, and checks every access.  A new target begins as a copy of it.
+// ref.h -- the target that interprets loops: slow, and checks every access.  A new target begins as
+// a copy of it.
 #ifndef TENON_TARGETS_REF_H
 #define TENON_TARGETS_REF_H
 

@@ -133,9 +133,9 @@ bool target_there(const Target *t, const char **why) {
   return !t->available || t->available(why);
 }
 
-// For tests.  TENON_BLOCK_THREADS=N gives a target without thread blocks blocks of N threads, which it runs
-// serially: the GPU templates are then tested on every machine.  TENON_MMA adds tensor cores:
-// "warp" for mma.sync (sm_80), any other value for wgmma (sm_90).
+// For tests.  TENON_BLOCK_THREADS=N gives a target without thread blocks blocks of N threads, which
+// it runs serially: the GPU templates are then tested on every machine.  TENON_MMA adds tensor
+// cores: "warp" for mma.sync (sm_80), any other value for wgmma (sm_90).
 static void block_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_BLOCK_THREADS");
   long threads = n ? strtol(n, NULL, 10) : 0;
@@ -185,7 +185,8 @@ double target_speed(const Target *t) {
   return t == &cpu ? machine_speed(&m) : t == &host ? 1 : 0;
 }
 
-// A device that is the CPU itself is taken by name alone: without another machine drivers are not asked, which takes long.
+// A device that is the CPU itself is taken by name alone: without another machine drivers are not
+// asked, which takes long.
 const Target *target_auto(void) {
   const Target *best = &host;
   double speed = 0;
@@ -267,8 +268,8 @@ static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, D
   return TENON_OK;
 }
 
-// Code is made of whole programs.  Where a kernel has none, the graph is lowered again without the schedule that gave it: each round declines
-// one more at least, so that there is an end.
+// Code is made of whole programs.  Where a kernel has none, the graph is lowered again without the
+// schedule that gave it: each round declines one more at least, so that there is an end.
 static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
                             Program **out) {
   KernelFaults faults;

@@ -1,7 +1,8 @@
 // target.h -- what turns the kernels of a program into something that runs.
 //
-// Each target is a row.  `build` completes a program that lower_program made: gives it code, or a way to
-// interpret its kernels.  The texts and their loops live in the arena that lower_program was given.
+// Each target is a row.  `build` completes a program that lower_program made: gives it code, or a
+// way to interpret its kernels.  The texts and their loops live in the arena that lower_program was
+// given.
 #ifndef TENON_TARGETS_TARGET_H
 #define TENON_TARGETS_TARGET_H
 
@@ -26,12 +27,13 @@ typedef struct Target {
   bool (*verified)(void *opened, const TargetOptions *o, Str text);
   // A kernel that cannot be made is no error: it joins o->faults.
   MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
-  // A target that runs on a device has a driver (runtime/device.h) and these in place of `describe`, `open` and `build`: what
-  // schedules are chosen by there; text under way, in the arena; whether a kernel can be written, which is then the next one of the
-  // text; the code of all; and one kernel's part of it, for people.
+  // A target that runs on a device has a driver (runtime/device.h) and these in place of
+  // `describe`, `open` and `build`: what schedules are chosen by there; text under way, in the
+  // arena; whether a kernel can be written, which is then the next one of the text; the code of
+  // all; and one kernel's part of it, for people.
   const char *driver;
-  const struct Target *
-      with;  // that makes the host's kernels, where the work is shared; NULL: the device has them all
+  const struct Target *with;  // that makes the host's kernels, where the work is shared; NULL: the
+                              // device has them all
   void (*describe_device)(const DeviceInfo *i, LowerTarget *out);
   void *(*begin)(const DeviceInfo *i, const TargetOptions *o, Arena *a);
   tenon_status (*takes)(void *text, const LoopKernel *k, const char **why);
@@ -47,13 +49,15 @@ extern const Target *const target_table[];   // NULL-terminated
 extern const Target *const target_shared[];  // the same, of targets that share the work
 
 bool target_available(const Target *t);
-// What passes and the plan should know of it, on that device (NULL: its first); in the arena.  Without such a device they are
-// those of no GPU; a device that is here and cannot be opened is an error, so that traits never depend on luck.
+// What passes and the plan should know of it, on that device (NULL: its first); in the arena.
+// Without such a device they are those of no GPU; a device that is here and cannot be opened is an
+// error, so that traits never depend on luck.
 MUST_USE tenon_status target_traits(const Target *t, const char *device, Arena *a, Diag *d,
                                     const TargetTraits **out);
 bool target_there(const Target *t, const char **why);  // the same, with the reason
 const Target *target_auto(void);                       // the fastest that is available
-// How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto chooses from.
+// How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto
+// chooses from.
 double target_speed(const Target *t);
 
 typedef struct KernelReport {
@@ -88,19 +92,22 @@ struct TargetOptions {
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
   const Watch *watch;       // told of each node and kernel; may be NULL
   Compiled *compiled;       // gets the kernels' texts and the values' origins; may be NULL
-  // Target c: gets the source instead of having it compiled; how it is written, NULL: one file; flags of the compiler.
+  // Target c: gets the source instead of having it compiled; how it is written, NULL: one file;
+  // flags of the compiler.
   struct CSource *c_source;
   const struct CSourceOptions *c_options;
   const char *cflags;
   const char
       *device;  // which of the driver's devices (`tenon targets` lists them); NULL: its own choice
-  // Where kernels go in spite of the cost model, of a target that shares the work: split.h; the last rule that fits counts.
+  // Where kernels go in spite of the cost model, of a target that shares the work: split.h; the
+  // last rule that fits counts.
   const char *const *place;
   int64_t nplace;
   const char *const *schedule;  // as in LowerOptions
   int64_t nschedules;
   bool strict;  // a kernel that cannot be made as it was chosen is an error
-  // Kernels without code, which target_compile sets for `build`: that adds what it cannot make, and the graph is lowered again.
+  // Kernels without code, which target_compile sets for `build`: that adds what it cannot make, and
+  // the graph is lowered again.
   KernelFaults *faults;
   void (*tamper)(void *ctx, const char *template_name,
                  LoopKernel *k);  // for tests, as in LowerOptions

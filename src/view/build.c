@@ -1,8 +1,8 @@
 // build.c -- drawings from a graph: one for each body, reached from the main one.
 //
-// Projections become the number of the result on their edges, absent operands vanish, constants become
-// lines of their users (and a node only where a body returns one).  Bodies are taken from a list that
-// grows as they are found, so nesting costs no stack.
+// Projections become the number of the result on their edges, absent operands vanish, constants
+// become lines of their users (and a node only where a body returns one).  Bodies are taken from a
+// list that grows as they are found, so nesting costs no stack.
 #include "view/view.h"
 
 #include "ir/internal.h"

@@ -1,7 +1,8 @@
 // constant.c -- what a constant holds, for people: its first elements, least, largest and mean.
 //
-// A constant whose bytes cannot be read (weights that are not there) is shown without them; that is no
-// error here.  The number of elements read is bounded over the whole view, so that the time is, too.
+// A constant whose bytes cannot be read (weights that are not there) is shown without them; that is
+// no error here.  The number of elements read is bounded over the whole view, so that the time is,
+// too.
 #include "view/view.h"
 
 #include <inttypes.h>

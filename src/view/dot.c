@@ -1,5 +1,5 @@
-// dot.c -- a view for Graphviz, which lays it out itself: bodies are clusters, joined to their node by a
-// dashed edge.
+// dot.c -- a view for Graphviz, which lays it out itself: bodies are clusters, joined to their node
+// by a dashed edge.
 #include "view/view.h"
 
 static void put_node(StrBuf *b, const View *v, int64_t drawing, int64_t i) {

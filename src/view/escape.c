@@ -1,6 +1,7 @@
 // escape.c -- strings of the model in XML, DOT and script, and how wide they are.
 //
-// Guarantees: whatever the bytes, the output is well-formed UTF-8 and cannot leave the place it is put in:
+// Guarantees: whatever the bytes, the output is well-formed UTF-8 and cannot leave the place it is
+//             put in:
 // text cannot become markup, a label cannot end its quotes.
 #include "view/view.h"
 
@@ -31,8 +32,8 @@ static void put_char(StrBuf *b, uint32_t u) {
   strbuf_put(b, (Str){c, n});
 }
 
-// Characters that text must not hold as they are: controls, the directional overrides that make text
-// read otherwise than it is, and what XML has no way to write.
+// Characters that text must not hold as they are: controls, the directional overrides that make
+// text read otherwise than it is, and what XML has no way to write.
 static bool is_unwanted(uint32_t u) {
   return u < 0x20 || (u >= 0x7f && u < 0xa0) || (u >= 0x202a && u <= 0x202e) ||
          (u >= 0x2066 && u <= 0x2069) || (u & 0xfffe) == 0xfffe;

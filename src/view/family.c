@@ -82,7 +82,8 @@ Family family_of(const Node *n) {
   if (op == OP_relu || op == OP_sigmoid || op == OP_tanh || op == OP_clip) return FAMILY_activate;
   Family f = family_of_op(op);
   if (f != FAMILY_contract) return f;
-  // The contributed operators are a mixture: most are fused contractions, the others say what they are.
+  // The contributed operators are a mixture: most are fused contractions, the others say what they
+  // are.
   uint16_t flags = op_info(op)->flags;
   return flags & OPF_MOVEMENT ? FAMILY_move : flags & OPF_ELEMENTWISE ? FAMILY_activate : f;
 }

@@ -1,7 +1,8 @@
-// html.c -- a view as one page that needs nothing else: the graph as JSON, and a viewer (viewer.js).
+// html.c -- a view as one page that needs nothing else: the graph as JSON, and a viewer
+// (viewer.js).
 //
-// The page allows itself no connection of any kind and no script but its own (its content policy), so
-// that a string of the model that got past the escapes could still do nothing.
+// The page allows itself no connection of any kind and no script but its own (its content policy),
+// so that a string of the model that got past the escapes could still do nothing.
 #include "view/view.h"
 
 #include "base/json.h"
@@ -9,7 +10,8 @@
 
 enum { ATTR_ITEMS = 256 };
 
-// Made from viewer.css and the scripts by the build (cmake/embed.cmake), those of one ending joined; NUL-terminated.
+// Made from viewer.css and the scripts by the build (cmake/embed.cmake), those of one ending
+// joined; NUL-terminated.
 extern const char view_css[], view_js[];
 
 // ---- tables ----

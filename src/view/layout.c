@@ -1,15 +1,16 @@
 // layout.c -- places for the nodes of a drawing and paths for its edges.
 //
-// The layered method of Sugiyama: layers by longest path, then nodes with slack move down to their users;
-// a value that passes a layer takes a place in it (a dummy), one for all users further down; the order
-// within layers is found by barycentre sweeps, the best of which is kept; place.c gives coordinates.
+// The layered method of Sugiyama: layers by longest path, then nodes with slack move down to their
+// users; a value that passes a layer takes a place in it (a dummy), one for all users further down;
+// the order within layers is found by barycentre sweeps, the best of which is kept; place.c gives
+// coordinates.
 //
-// Time and memory are bounded whatever the graph: values that would need too many dummies are left out of
-// the layers and drawn straight, and the number of sweeps shrinks as the graph grows.
+// Time and memory are bounded whatever the graph: values that would need too many dummies are left
+// out of the layers and drawn straight, and the number of sweeps shrinks as the graph grows.
 //
 // Needs:      nodes in topological order, with their sizes (build.c).
-// Guarantees: boxes do not overlap; an edge goes from a higher to a lower layer; the same drawing always
-//             gets the same layout.
+// Guarantees: boxes do not overlap; an edge goes from a higher to a lower layer; the same drawing
+//             always gets the same layout.
 #include "view/view.h"
 
 #include <stdlib.h>
@@ -94,8 +95,8 @@ static int32_t deepest_user(const Layout *t, const DrawValue *v) {
   return deepest;
 }
 
-// How far node i may go down, and whether edges get shorter in sum: each of its own values does, while a
-// value that it reads gets longer only if no other user is as deep.
+// How far node i may go down, and whether edges get shorter in sum: each of its own values does,
+// while a value that it reads gets longer only if no other user is as deep.
 static void sink(Layout *t, int64_t i, const int64_t *in_start, const int64_t *in_edge) {
   int32_t limit = INT32_MAX;
   for (int64_t v = t->node_value[i]; v < t->node_value[i + 1]; v++)
@@ -138,7 +139,8 @@ static int32_t span(const Layout *t, int64_t edge) {
   return t->layer[e->to] - t->layer[e->from];
 }
 
-// Sets each value's deepest user among edges not longer than span_max; the number of dummies for all.
+// Sets each value's deepest user among edges not longer than span_max; the number of dummies for
+// all.
 static int64_t count_dummies(Layout *t) {
   int64_t sum = 0;
   for (int64_t i = 0; i < t->nvalues; i++) {
@@ -301,7 +303,8 @@ static int by_i32(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Crossings between a layer and the next: inversions among the lower ends, counted with a Fenwick tree.
+// Crossings between a layer and the next: inversions among the lower ends, counted with a Fenwick
+// tree.
 static int64_t layer_crossings(const Layered *l, int64_t layer, int32_t *tree, int32_t *ends) {
   int64_t first = l->layer_start[layer], last = l->layer_start[layer + 1];
   int64_t width = l->layer_start[layer + 2] - last, total = 0, sum = 0;

@@ -1,7 +1,9 @@
-// optimised.c -- what optimising did, as JSON for the page: where nodes went, kernels, rules, passes, the memory plan.
+// optimised.c -- what optimising did, as JSON for the page: where nodes went, kernels, rules,
+// passes, the memory plan.
 //
-// Nodes are given by their number in the drawing of the graph as it was (drawing 0) or of the optimised one
-// (opt.drawing).  A size is a number, or an array that the page evaluates at the sizes it shows: see put_dim.
+// Nodes are given by their number in the drawing of the graph as it was (drawing 0) or of the
+// optimised one (opt.drawing).  A size is a number, or an array that the page evaluates at the
+// sizes it shows: see put_dim.
 #include "view/view.h"
 
 static void put_pair(JsonWriter *w, const char *key, int64_t v) {
@@ -30,7 +32,8 @@ static void put_term(JsonWriter *w, const IntTerm *t) {
   json_end_array(w);
 }
 
-// A number; ["sym", i]; ["sum", [coefficient, factor...]...]; ["div" | "mod" | "min" | "max" | "bcast", a, b].
+// A number; ["sym", i]; ["sum", [coefficient, factor...]...]; ["div" | "mod" | "min" | "max" |
+// "bcast", a, b].
 static void put_dim(JsonWriter *w, Dim d) {
   static const char *const word[] = {
       [IE_SYM] = "sym", [IE_SUM] = "sum", [IE_DIV] = "div",    [IE_MOD] = "mod",
@@ -196,8 +199,8 @@ static bool is_shown_step(const Node *n) {
   return n->op != OP_const && n->op != OP_param && n->op != OP_proj && n->op != OP_none;
 }
 
-// The page counts nodes, the plan steps, of which some are several nodes: a buffer is shown from the first node of its first step to
-// the last one of its last.
+// The page counts nodes, the plan steps, of which some are several nodes: a buffer is shown from
+// the first node of its first step to the last one of its last.
 typedef struct NodeSpan {
   int32_t first, last;
 } NodeSpan;

@@ -1,10 +1,11 @@
 // place.c -- horizontal coordinates of a layered graph, after Brandes and Koepf.
 //
-// Four times, once for each combination of up/down and left/right, items are aligned into vertical blocks
-// with the median of their neighbours, and the blocks are packed; the result is the mean of the two middle
-// ones of the four.  Chains of dummies win over other segments, so long edges are straight.  Packing is a
-// longest path over the graph of neighbouring blocks, and a second pass that closes gaps (as dagre does),
-// which is free of the overlaps that the paper's own packing can give.
+// Four times, once for each combination of up/down and left/right, items are aligned into vertical
+// blocks with the median of their neighbours, and the blocks are packed; the result is the mean of
+// the two middle ones of the four.  Chains of dummies win over other segments, so long edges are
+// straight.  Packing is a longest path over the graph of neighbouring blocks, and a second pass
+// that closes gaps (as dagre does), which is free of the overlaps that the paper's own packing can
+// give.
 //
 // Needs:      segments sorted by the position of the other end; total order within layers.
 // Guarantees: neighbours in a layer are at least the mean of their widths apart; linear time.
@@ -194,8 +195,9 @@ static void combine(const Layered *l, double *const x[4], double *out) {
 
 // ---- pulling together ----
 
-// The mean of four packings can leave wide gaps.  Items that stand in one vertical line on a common edge move as
-// one, each time to the median of what their other edges lead to, as far as their neighbours let them.
+// The mean of four packings can leave wide gaps.  Items that stand in one vertical line on a common
+// edge move as one, each time to the median of what their other edges lead to, as far as their
+// neighbours let them.
 typedef struct Lines {
   const Layered *l;
   double *x;

@@ -1,14 +1,16 @@
-// view.h -- drawings of a graph: what `tenon graph` shows, before it becomes a page, a picture or text.
+// view.h -- drawings of a graph: what `tenon graph` shows, before it becomes a page, a picture or
+// text.
 //
 // view_add makes one Drawing for each body (the main one first): inputs, operations and outputs are
-// nodes, values are edges; constants are folded into the nodes that use them.  drawing_layout gives every
-// node a place and every edge a path.  The writers (html.c, svg.c, dot.c) only read.
+// nodes, values are edges; constants are folded into the nodes that use them.  drawing_layout gives
+// every node a place and every edge a path.  The writers (html.c, svg.c, dot.c) only read.
 //
-// All strings come from the model and are not trusted: they may hold markup, quotes, control characters
-// or bytes that are not UTF-8.  Each writer escapes for its own format (escape.c).
+// All strings come from the model and are not trusted: they may hold markup, quotes, control
+// characters or bytes that are not UTF-8.  Each writer escapes for its own format (escape.c).
 //
-// An optimised graph is drawn from a second main body of the same Graph (view_add): its kernels are nodes, and what
-// is in them are bodies.  ViewOpt then says what became of what; only the page and its data show it.
+// An optimised graph is drawn from a second main body of the same Graph (view_add): its kernels are
+// nodes, and what is in them are bodies.  ViewOpt then says what became of what; only the page and
+// its data show it.
 #ifndef TENON_VIEW_VIEW_H
 #define TENON_VIEW_VIEW_H
 
@@ -70,7 +72,8 @@ typedef struct DrawEdge {
   int result;         // of `from`
   const char *label;  // the value's type, on one edge of each value; else NULL
   double label_x, label_y;
-  // Edges of one value share their way: a path begins where the path of `parent` (-1: none) was left.
+  // Edges of one value share their way: a path begins where the path of `parent` (-1: none) was
+  // left.
   int64_t parent;
   const char *path;  // SVG path data, with the head of the arrow
 } DrawEdge;
@@ -135,7 +138,8 @@ typedef struct Layered {
   int32_t *pos;          // [n] place within its layer
   int32_t *order;        // [n] items, layer by layer
   int64_t *layer_start;  // [nlayers + 1] into order
-  // Segments between items of adjacent layers, by lower and by upper end, sorted by the other end's pos.
+  // Segments between items of adjacent layers, by lower and by upper end, sorted by the other end's
+  // pos.
   int64_t *up_start, *down_start;  // [n + 1]
   int32_t *up, *down;              // [nsegs] the other end
   int64_t *up_seg, *down_seg;      // [nsegs] number of the segment

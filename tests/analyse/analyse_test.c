@@ -1,4 +1,5 @@
-// analyse_test.c -- every finding on a graph that has it and on one that has not; ranges against runs; memory.
+// analyse_test.c -- every finding on a graph that has it and on one that has not; ranges against
+// runs; memory.
 #include "analyse/analyse.h"
 
 #include "api/model.h"
@@ -284,7 +285,8 @@ TEST(analyse_ranges_hold_for_all_samples) {
   EXPECT(known > 50);
 }
 
-// On random graphs, as they are and optimised: results lie in their ranges, and where an error is promised, the run has one.
+// On random graphs, as they are and optimised: results lie in their ranges, and where an error is
+// promised, the run has one.
 static void check_random(uint64_t seed, bool optimise, int64_t *known) {
   Arena a;
   Analysis an;
@@ -375,7 +377,8 @@ TEST(analyse_memory_formula) {
   arena_deinit(&a);
 }
 
-// Which step is the peak depends on the sizes: both sums are in the formula, and each is right at its sizes.
+// Which step is the peak depends on the sizes: both sums are in the formula, and each is right at
+// its sizes.
 TEST(analyse_memory_of_two_peaks) {
   Arena a;
   arena_init(&a);

@@ -1,7 +1,9 @@
-// api_null_test.c -- every public function with NULL for each of its pointers: an error, or the neutral value that the header promises.
+// api_null_test.c -- every public function with NULL for each of its pointers: an error, or the
+// neutral value that the header promises.
 //
-// Each row calls one function with NULL for one parameter and sound values for the others.  The list of functions and of their
-// pointers is read from the header, so a new one without a row fails the test; so does a row of none.
+// Each row calls one function with NULL for one parameter and sound values for the others.  The
+// list of functions and of their pointers is read from the header, so a new one without a row fails
+// the test; so does a row of none.
 #include "api/api.h"
 #include "test.h"
 

@@ -114,7 +114,8 @@ TEST(api_longer_options) {
   tenon_model_close(m);
 }
 
-// A number for an integer input decides what depends on it while the model is read, and the input is gone.
+// A number for an integer input decides what depends on it while the model is read, and the input
+// is gone.
 TEST(api_numbers_of_inputs) {
   static const struct {
     const char *type;

@@ -1,4 +1,5 @@
-// compile_options_test.c -- compile options by name through the public interface: set, refused, listed, kept by a program.
+// compile_options_test.c -- compile options by name through the public interface: set, refused,
+// listed, kept by a program.
 #include "test.h"
 
 static tenon_error error;

@@ -1,7 +1,7 @@
 // compile_test.c -- programs and sessions through the public interface.
 //
-// Every model of tests/models is compiled for every target that is there, at every level, and run on one, two and three
-// threads: the same bits on each, and within rounding what tenon_run gives.
+// Every model of tests/models is compiled for every target that is there, at every level, and run
+// on one, two and three threads: the same bits on each, and within rounding what tenon_run gives.
 #include "test.h"
 #include "base/platform.h"
 
@@ -414,7 +414,8 @@ static int64_t largest_block(tenon_session *s, int64_t in_offset, int64_t out_of
   return largest_alloc;
 }
 
-// A copy of a tensor of 2 MiB needs a block of that size: no run asks for one, wherever the elements lie.
+// A copy of a tensor of 2 MiB needs a block of that size: no run asks for one, wherever the
+// elements lie.
 TEST(buffers_are_not_copied) {
   tenon_model *m = open_text(big_text);
   tenon_target_info target;
@@ -577,7 +578,8 @@ TEST(session_profiles_steps) {
 
 // ---- views ----
 
-// What only gives elements another shape has no kernel, but sizes that do not fit are an error all the same.
+// What only gives elements another shape has no kernel, but sizes that do not fit are an error all
+// the same.
 TEST(views_check_their_sizes) {
   static const char *const texts[] = {
       "graph @\"g\"(%x: f32[n]) -> (f32[2, 3]) {\n  %s = const i64[2] {2, 3}\n"

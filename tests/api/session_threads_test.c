@@ -1,4 +1,5 @@
-// session_threads_test.c -- models, programs and sessions used by several threads at once, through the public interface.
+// session_threads_test.c -- models, programs and sessions used by several threads at once, through
+// the public interface.
 #include "test.h"
 
 #include <pthread.h>

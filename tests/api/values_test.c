@@ -1,4 +1,5 @@
-// values_test.c -- sequences, optionals and maps through the public interface, interpreted and compiled.
+// values_test.c -- sequences, optionals and maps through the public interface, interpreted and
+// compiled.
 #include "test.h"
 
 static tenon_error error;
@@ -16,7 +17,8 @@ static tenon_value *floats(int64_t n, const float *v) {
   return out;
 }
 
-// Joins what a sequence holds, appends an item, tells whether an optional has one, and makes maps of rows.
+// Joins what a sequence holds, appends an item, tells whether an optional has one, and makes maps
+// of rows.
 static const char text[] = "graph @\"m\"(%xs: seq(f32[n]), %o: opt(f32[k]), %rows: f32[b, 2]) -> "
                            "(all: f32[?s], more: seq(f32[n]), has: bool[], "
                            "maps: seq(map(string, f32[]))) {\n"

@@ -1,4 +1,5 @@
-// budget_test.c -- ceilings of memory, limits of processor time, and the sums of folding (base/budget.h).
+// budget_test.c -- ceilings of memory, limits of processor time, and the sums of folding
+// (base/budget.h).
 #include "base/budget.h"
 #include "base/limits.h"
 #include "base/platform.h"

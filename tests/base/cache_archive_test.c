@@ -1,5 +1,5 @@
-// cache_archive_test.c -- archives of kernels: what is taken, what is skipped, and that damage imports
-// nothing; folders that are only read.
+// cache_archive_test.c -- archives of kernels: what is taken, what is skipped, and that damage
+// imports nothing; folders that are only read.
 #include "base/cache.h"
 #include "base/notice.h"
 #include "base/platform.h"

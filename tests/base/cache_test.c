@@ -1,5 +1,5 @@
-// cache_test.c -- code of kernels on disk: found again, never wrong, never more than its bound; and what becomes of
-// kernels whose process dies, hangs, runs out of memory or talks nonsense.
+// cache_test.c -- code of kernels on disk: found again, never wrong, never more than its bound; and
+// what becomes of kernels whose process dies, hangs, runs out of memory or talks nonsense.
 #include "base/platform.h"
 #include "codegen.h"
 #include "base/cache.h"
@@ -200,7 +200,8 @@ TEST(cache_is_made_private) {
   EXPECT(!noticed("", ""));
 }
 
-// Each mode of the folder and of the file: those by which others may write are not used, and are mended by the remedy.
+// Each mode of the folder and of the file: those by which others may write are not used, and are
+// mended by the remedy.
 TEST(cache_that_others_may_write_to) {
   static const int modes[] = {0700, 0755, 0750, 0500, 0770, 0702, 0777, 0720};
   char path[600], code[64];

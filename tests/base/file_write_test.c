@@ -1,4 +1,5 @@
-// file_write_test.c -- the one writer of files: every step made to fail, every kind of target, many writers, dead ones.
+// file_write_test.c -- the one writer of files: every step made to fail, every kind of target, many
+// writers, dead ones.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // flock
 #endif
@@ -191,7 +192,8 @@ static Platform with_faults(void) {
   return p;
 }
 
-// One save with a fault, beside a temporary file of a killed writer.  False: the step has no such call.
+// One save with a fault, beside a temporary file of a killed writer.  False: the step has no such
+// call.
 static bool save_with_fault(bool there, Step step, int k, int err) {
   static const char old_text[] = "the old text", new_text[] = "another text, and a longer one";
   Platform p = with_faults();
@@ -407,7 +409,8 @@ static int create_and_tell(const char *path, int mode, int *out_fd) {
   snprintf(last_created, sizeof last_created, "%s", path);
   return platform_posix.create(path, mode, out_fd);
 }
-// As if another writer had come between a file's creation and its lock: it removes the file, or still holds it.
+// As if another writer had come between a file's creation and its lock: it removes the file, or
+// still holds it.
 static int lock_late(int fd) {
   if (sabotage > 0 && sabotage-- % 2) return unlink(last_created), platform_posix.lock(fd);
   return sabotage > 0 ? unlink(last_created), EWOULDBLOCK : platform_posix.lock(fd);
@@ -441,7 +444,8 @@ TEST(file_write_takes_another_name) {
   }
 }
 
-// A file that another writer replaces while it is looked at has no name for a moment: it is not to be written in place.
+// A file that another writer replaces while it is looked at has no name for a moment: it is not to
+// be written in place.
 static int nameless;
 static int info_nameless(const char *path, FileInfo *out) {
   int err = platform_posix.info(path, out);

@@ -1,8 +1,9 @@
-// intexpr_test.c -- integer expressions: identities, and every simplification against plain evaluation.
+// intexpr_test.c -- integer expressions: identities, and every simplification against plain
+// evaluation.
 //
-// Random trees are built twice, as an IntExpr and as the tree itself, and compared on random bindings
-// within the symbols' ranges.  A binding at which the tree divides by 0, or broadcasts sizes that do not
-// agree, has no value and is left out.
+// Random trees are built twice, as an IntExpr and as the tree itself, and compared on random
+// bindings within the symbols' ranges.  A binding at which the tree divides by 0, or broadcasts
+// sizes that do not agree, has no value and is left out.
 #include "base/intexpr.h"
 #include "test.h"
 

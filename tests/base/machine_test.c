@@ -1,4 +1,5 @@
-// machine_test.c -- machines by name, and the one that runs us; the code generator's requests and replies as bytes.
+// machine_test.c -- machines by name, and the one that runs us; the code generator's requests and
+// replies as bytes.
 #include "base/machine.h"
 #include "targets/llvm/protocol.h"
 #include "test.h"
@@ -40,7 +41,8 @@ TEST(machine_levels) {
   EXPECT_INT_EQ(m.vector_bytes, 32);
   REQUIRE(make("x86_64-pc-linux-gnu", "", "+avx512vnni", &m));
   EXPECT_INT_EQ(m.vector_bytes, 64);
-  // A feature that is removed also removes what needs it, by whichever name of its group; a side name alone adds nothing.
+  // A feature that is removed also removes what needs it, by whichever name of its group; a side
+  // name alone adds nothing.
   REQUIRE(make("x86_64-pc-linux-gnu", "sapphirerapids", "-avx512vl", &m));
   EXPECT_INT_EQ(m.vector_bytes, 32);
   EXPECT(!(m.has & (CPU_AVX512 | CPU_VNNI | CPU_AMX)) && !strstr(m.features, "avx512"));

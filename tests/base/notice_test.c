@@ -1,4 +1,5 @@
-// notice_test.c -- texts that wait to be taken: each is said once, cut where there is no room, and never printed.
+// notice_test.c -- texts that wait to be taken: each is said once, cut where there is no room, and
+// never printed.
 #include "base/notice.h"
 #include "tenon/tenon.h"
 #include "test.h"

@@ -1,4 +1,5 @@
-// num_test.c -- element types: every 16-, 8- and 4-bit float, rounding at every half way, runs of elements.
+// num_test.c -- element types: every 16-, 8- and 4-bit float, rounding at every half way, runs of
+// elements.
 #include "test.h"
 #include "base/num.h"
 
@@ -50,7 +51,8 @@ TEST(dtype_bytes_checked) {
 
 // ---- every code ----
 
-// Each code comes back; between each code and the next, rounding goes to the nearer and half way to the even.
+// Each code comes back; between each code and the next, rounding goes to the nearer and half way to
+// the even.
 static void check_codes(DType t, unsigned max) {
   unsigned sign = sign_bit(t);
   int64_t wrong = 0;
@@ -200,7 +202,8 @@ TEST(runs_agree_with_single_elements) {
   }
 }
 
-// An empty tensor has no memory, and nothing is computed from its NULL (under UndefinedBehaviorSanitizer).
+// An empty tensor has no memory, and nothing is computed from its NULL (under
+// UndefinedBehaviorSanitizer).
 TEST(runs_of_nothing) {
   for (int i = 1; i <= 26; i++) {
     DType t = (DType)i;

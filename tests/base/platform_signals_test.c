@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Runs in a child with signals as a program starts with them.  What it returns must be 0; a signal fails the test.
+// Runs in a child with signals as a program starts with them.  What it returns must be 0; a signal
+// fails the test.
 static void in_child(int (*fn)(void)) {
   pid_t pid = fork();
   if (!pid) {

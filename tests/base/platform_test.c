@@ -1,4 +1,5 @@
-// platform_test.c -- memory, files and threads, each made to fail through a table of the test's own.
+// platform_test.c -- memory, files and threads, each made to fail through a table of the test's
+// own.
 #include "test.h"
 #include "base/platform.h"
 

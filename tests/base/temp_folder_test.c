@@ -1,4 +1,5 @@
-// temp_folder_test.c -- a folder for what another program writes: private, removed with its files, also after a kill; each call that fails.
+// temp_folder_test.c -- a folder for what another program writes: private, removed with its files,
+// also after a kill; each call that fails.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // setenv
 #endif
@@ -63,7 +64,8 @@ TEST(temp_folder_is_private_and_goes) {
   end();
 }
 
-// One whose owner is gone is removed by the next; one that is in use is not, nor what has another name.
+// One whose owner is gone is removed by the next; one that is in use is not, nor what has another
+// name.
 TEST(temp_folder_of_the_dead_goes) {
   TempFolder live, dead, next;
   Diag d;

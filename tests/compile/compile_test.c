@@ -1,4 +1,5 @@
-// compile_test.c -- the compile driver: its stages, what each leaves behind, and what reaches passes and targets on the way.
+// compile_test.c -- the compile driver: its stages, what each leaves behind, and what reaches
+// passes and targets on the way.
 #include "compile/compile.h"
 
 #include "test.h"
@@ -109,8 +110,8 @@ TEST(compile_records_options_in_the_program) {
 
 // ---- the target's advice ----
 
-// A GEMM may store over the term that it adds where all kernels are the GPU's.  A CPU kernel may store a sum before it reads
-// what is added to it, so that of two machines no plan may say so.
+// A GEMM may store over the term that it adds where all kernels are the GPU's.  A CPU kernel may
+// store a sum before it reads what is added to it, so that of two machines no plan may say so.
 static bool stores_over_term(const char *target) {
   static const char text[] =
       "graph @\"g\"(%x: f32[128, 256], %u: f32[256, 256], %w: f32[256, 256], "

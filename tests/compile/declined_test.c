@@ -1,4 +1,5 @@
-// declined_test.c -- one kernel never fails a model: faults planted in templates, on whole models, and what is said of them.
+// declined_test.c -- one kernel never fails a model: faults planted in templates, on whole models,
+// and what is said of them.
 #include "compile/declined.h"
 #include "api/model.h"
 #include "codegen.h"
@@ -163,7 +164,8 @@ TEST(declined_kernels_are_named) {
   arena_deinit(&a);
 }
 
-// Code is made when all kernels are lowered: where it cannot be, the graph is lowered again, and the next template has the kernel.
+// Code is made when all kernels are lowered: where it cannot be, the graph is lowered again, and
+// the next template has the kernel.
 TEST(declined_code_is_lowered_again) {
   static Made m;
   Arena a;

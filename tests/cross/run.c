@@ -1,6 +1,7 @@
 // run.c -- runs one kernel of a job file; for AArch64 and RISC-V, under qemu, without a C library.
 //
-// Maps the file shared, the image again as code, calls the kernel for all items and leaves the results in the file.
+// Maps the file shared, the image again as code, calls the kernel for all items and leaves the
+// results in the file.
 #include "run.h"
 
 static long call(long nr, long a, long b, long c, long d, long f, long g) {

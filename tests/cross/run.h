@@ -1,4 +1,5 @@
-// run.h -- the file through which a test hands a kernel to a program of another architecture, and gets results back.
+// run.h -- the file through which a test hands a kernel to a program of another architecture, and
+// gets results back.
 #ifndef TENON_TESTS_CROSS_RUN_H
 #define TENON_TESTS_CROSS_RUN_H
 

@@ -1,7 +1,8 @@
-// start.c -- a Cortex-M board of QEMU's (mps2-an386 and its like): vectors, memory set up, output by semihosting, and how much stack a
-// call takes.
+// start.c -- a Cortex-M board of QEMU's (mps2-an386 and its like): vectors, memory set up, output
+// by semihosting, and how much stack a call takes.
 //
-// main.c gives `run_model`.  The stack is filled with a pattern first; what a call overwrites of it is what it took.
+// main.c gives `run_model`.  The stack is filled with a pattern first; what a call overwrites of it
+// is what it took.
 #include <stddef.h>
 #include <stdint.h>
 

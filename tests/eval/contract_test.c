@@ -1,5 +1,5 @@
-// contract_test.c -- contractions against the plain loops that define them, at sizes beyond every block;
-// the same bits for any number of threads; what einsum says about equations.
+// contract_test.c -- contractions against the plain loops that define them, at sizes beyond every
+// block; the same bits for any number of threads; what einsum says about equations.
 #include "eval/contract.h"
 #include "eval/gemm.h"
 #include "test.h"

@@ -18,7 +18,8 @@ static void expect_shape(const char *what, const tenon_tensor *t, int32_t rank,
        (long long)t->shape[1], (long long)t->shape[2]);
 }
 
-// rows.onnx stacks rows of a shape that is an input.  The model declares 2 by k of one result, and nothing of the other.
+// rows.onnx stacks rows of a shape that is an input.  The model declares 2 by k of one result, and
+// nothing of the other.
 static void run_rows(const char *target, int64_t trips) {
   tenon_model *m = NULL;
   tenon_program *p = NULL;

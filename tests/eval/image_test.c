@@ -1,4 +1,5 @@
-// image_test.c -- resize at scales that are no whole numbers: the values that ONNX Runtime gives, by the interpreter and in kernels.
+// image_test.c -- resize at scales that are no whole numbers: the values that ONNX Runtime gives,
+// by the interpreter and in kernels.
 #include "codegen.h"
 #include "compiled.h"
 #include "test.h"
@@ -12,7 +13,8 @@ typedef struct Row {
 
 #define CORNERS " coordinate_transformation_mode=align_corners"
 #define CROP    " coordinate_transformation_mode=tf_crop_and_resize"
-// x is 1, 2, 3, ...  The specification's length_resized is the length that the result has: 1.7 times 4 is 6.
+// x is 1, 2, 3, ...  The specification's length_resized is the length that the result has: 1.7
+// times 4 is 6.
 static const Row row[] = {
     {"f32[2,4]", "{0.6, 0.6}", "mode=linear" CORNERS, 2, {1, 4}},
     {"f32[4,4]", "{0.8, 0.8}", "mode=cubic" CORNERS, 9, {1, 2.5, 4, 7, 8.5, 10, 13, 14.5, 16}},

@@ -1,7 +1,9 @@
-// index_order_test.c -- searching and sorting at the limits of every type, against comparisons of the values themselves.
+// index_order_test.c -- searching and sorting at the limits of every type, against comparisons of
+// the values themselves.
 //
-// Each row has three of a type's limits: least, greatest, 0, 1, and of floats -0, the infinities, NaN and a subnormal.
-// So every value that could be taken for a mark meets every other one, at every position.
+// Each row has three of a type's limits: least, greatest, 0, 1, and of floats -0, the infinities,
+// NaN and a subnormal.  So every value that could be taken for a mark meets every other one, at
+// every position.
 #include "eval/index.h"
 #include "test.h"
 

@@ -12,7 +12,8 @@ static bool same_attrs(const OpInfo *op, const EvalOp *e) {
   return true;
 }
 
-// Every op with an evaluation is there, but for kernels, which are decomposed, and what holds no value of its own.
+// Every op with an evaluation is there, but for kernels, which are decomposed, and what holds no
+// value of its own.
 TEST(eval_table_is_whole) {
   for (int i = 0; i < OP_COUNT; i++) {
     const OpInfo *op = op_table[i];

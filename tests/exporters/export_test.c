@@ -1,4 +1,5 @@
-// export_test.c -- every op's samples written as ONNX (newest operator set, and an old one) and StableHLO, read back and run.
+// export_test.c -- every op's samples written as ONNX (newest operator set, and an old one) and
+// StableHLO, read back and run.
 //
 // What a format has must come back with the same results; what it lacks must be refused by name.
 #include "api/model.h"

@@ -1,5 +1,5 @@
-// artifact.c -- fuzz target: the plan of a compiled model, past its checksums.  What is read and found whole must be
-// written again as the same bytes.
+// artifact.c -- fuzz target: the plan of a compiled model, past its checksums.  What is read and
+// found whole must be written again as the same bytes.
 #include "fuzz.h"
 #include "runtime/artifact.h"
 

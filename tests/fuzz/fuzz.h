@@ -1,8 +1,8 @@
 // fuzz.h -- what the fuzz targets share: the bounds that every input is held to.
 //
-// An input may take 1 s of processor time and 256 MB from the library's allocator, and must give all of it back.
-// Both are measured here, not by the fuzzer: its clock counts what other processes take, and its memory that of the
-// sanitizers.
+// An input may take 1 s of processor time and 256 MB from the library's allocator, and must give
+// all of it back.  Both are measured here, not by the fuzzer: its clock counts what other processes
+// take, and its memory that of the sanitizers.
 #ifndef TENON_TESTS_FUZZ_H
 #define TENON_TESTS_FUZZ_H
 

@@ -1,4 +1,5 @@
-// gguf.c -- fuzz target: GGUF files: metadata of every kind, and tensors of every ggml type, which must unpack.
+// gguf.c -- fuzz target: GGUF files: metadata of every kind, and tensors of every ggml type, which
+// must unpack.
 #include "api/model.h"
 #include "frontends/gguf/gguf.h"
 #include "fuzz.h"

@@ -1,5 +1,6 @@
-// loop.c -- fuzz target: the text of kernels.  What is read must print and read back as the same text; what verifies
-// as well, and must run without leaving its buffers, where it is small enough to run.
+// loop.c -- fuzz target: the text of kernels.  What is read must print and read back as the same
+// text; what verifies as well, and must run without leaving its buffers, where it is small enough
+// to run.
 #include "fuzz.h"
 #include "loop/loop.h"
 

@@ -1,7 +1,9 @@
-// onnx.c -- fuzz target: any bytes as an ONNX model, the whole way: read, import, verify, print, run.
+// onnx.c -- fuzz target: any bytes as an ONNX model, the whole way: read, import, verify, print,
+// run.
 //
-// Any status is fine, with a message; a crash, a leak, a sanitizer's report, an internal error, or more time or
-// memory than fuzz.h allows is a finding.  onnx_mutate.h keeps half of the inputs well-formed on the wire.
+// Any status is fine, with a message; a crash, a leak, a sanitizer's report, an internal error, or
+// more time or memory than fuzz.h allows is a finding.  onnx_mutate.h keeps half of the inputs
+// well-formed on the wire.
 #include "fuzz_run.h"
 #include "onnx_mutate.h"
 

@@ -1,9 +1,9 @@
 // onnx_mutate.h -- mutations of ONNX files that keep the wire format sound.
 //
-// A file is parsed into a tree of fields along the schema below, one field is changed, and the tree is written
-// again, so that lengths stay right: numbers become interesting ones, names become those of other values, of
-// operators or of attributes, and whole messages are doubled, dropped or moved.  Every other time, and where a file
-// cannot be parsed, the bytes are changed as they are.
+// A file is parsed into a tree of fields along the schema below, one field is changed, and the tree
+// is written again, so that lengths stay right: numbers become interesting ones, names become those
+// of other values, of operators or of attributes, and whole messages are doubled, dropped or
+// moved.  Every other time, and where a file cannot be parsed, the bytes are changed as they are.
 #ifndef TENON_TESTS_ONNX_MUTATE_H
 #define TENON_TESTS_ONNX_MUTATE_H
 
@@ -276,7 +276,8 @@ static void change_place(int32_t at, int32_t *first) {
     return;
   }
   if (nfields == MUTATE_FIELDS) return;
-  // Doubled: the copy, bytes as they were, goes beside itself or to another place that holds the same.
+  // Doubled: the copy, bytes as they were, goes beside itself or to another place that holds the
+  // same.
   if (mutate_random(2) && field[to].in == field[at].in) link = link_to(to, first);
   if (!link) return;
   int32_t copy = nfields++;

@@ -1,5 +1,5 @@
-// text.c -- fuzz target: the text form.  Whatever is read must verify, print, read back as the same text, and run
-// to some end.
+// text.c -- fuzz target: the text form.  Whatever is read must verify, print, read back as the same
+// text, and run to some end.
 #include "fuzz_run.h"
 
 static Graph *first, *second;

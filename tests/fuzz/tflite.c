@@ -1,4 +1,5 @@
-// tflite.c -- fuzz target: TensorFlow Lite files: read, imported, and verified where they are sound.
+// tflite.c -- fuzz target: TensorFlow Lite files: read, imported, and verified where they are
+// sound.
 #include "api/model.h"
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
-// torch.c -- fuzz target: what stands inside PyTorch's archives, where checksums would keep damage out.  The first byte says which
-// entry the rest is: code of TorchScript, a pickle, or the program of torch.export.
+// torch.c -- fuzz target: what stands inside PyTorch's archives, where checksums would keep damage
+// out.  The first byte says which entry the rest is: code of TorchScript, a pickle, or the program
+// of torch.export.
 #include "api/model.h"
 #include "base/zip.h"
 #include "fuzz.h"

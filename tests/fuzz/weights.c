@@ -1,5 +1,5 @@
-// weights.c -- fuzz target: every reader of the table, chosen by content, with types for the inputs of programs; what opens must
-// unpack.
+// weights.c -- fuzz target: every reader of the table, chosen by content, with types for the inputs
+// of programs; what opens must unpack.
 #include "api/model.h"
 #include "fuzz.h"
 

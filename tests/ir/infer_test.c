@@ -1,7 +1,9 @@
-// infer_test.c -- shapes that models compute with tensors come out as expressions over the inputs' symbols.
+// infer_test.c -- shapes that models compute with tensors come out as expressions over the inputs'
+// symbols.
 //
-// Each case is a graph in text whose results' types are left to inference; the type of the last result is
-// compared.  A second table holds graphs that must be refused, with a part of the message.
+// Each case is a graph in text whose results' types are left to inference; the type of the last
+// result is compared.  A second table holds graphs that must be refused, with a part of the
+// message.
 #include "ir/ir.h"
 #include "test.h"
 

@@ -1,7 +1,9 @@
-// opinfo_test.c -- what op records say to passes, analyses and lowering, checked over the whole op table.
+// opinfo_test.c -- what op records say to passes, analyses and lowering, checked over the whole op
+// table.
 //
-// Each field that is data is compared with something else that knows the same: names of operands, attributes, flags, the
-// expansion, and the types of the op's samples.  A new op is covered without a line here.
+// Each field that is data is compared with something else that knows the same: names of operands,
+// attributes, flags, the expansion, and the types of the op's samples.  A new op is covered without
+// a line here.
 #include "eval/contract.h"
 #include "passes/fuse_kernels/fuse_kernels.h"
 #include "rules/shape.h"

@@ -1,4 +1,5 @@
-// rewrite_test.c -- the driver of the rules: how far one call gets, use counts, and sets that do not end.
+// rewrite_test.c -- the driver of the rules: how far one call gets, use counts, and sets that do
+// not end.
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "test.h"

@@ -1,4 +1,5 @@
-// text_test.c -- the text form: what is printed reads back as the same text, the same graph and the same bits.
+// text_test.c -- the text form: what is printed reads back as the same text, the same graph and the
+// same bits.
 #include "api/model.h"
 #include "base/platform.h"
 #include "ir/internal.h"

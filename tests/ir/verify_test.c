@@ -1,10 +1,12 @@
-// verify_test.c -- the graph verifier: graphs that were changed behind the constructors' back, refused or accepted.
+// verify_test.c -- the graph verifier: graphs that were changed behind the constructors' back,
+// refused or accepted.
 #include "ir/internal.h"
 #include "test.h"
 
 #include <stdlib.h>
 
-// The graph under test: a main body with a constant, a sum, two projections, and an if whose branches are one body.
+// The graph under test: a main body with a constant, a sum, two projections, and an if whose
+// branches are one body.
 static const char text[] =
     "graph @\"g\"(%x: f32[4], %c: bool[], %r: f32[?k + 1]) -> (y: f32[4], z: f32[2], w: f32[4], v: "
     "f32[?k + 1]) {\n"

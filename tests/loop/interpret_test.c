@@ -1,5 +1,5 @@
-// interpret_test.c -- kernels run by the interpreter: what operations and statements mean, random kernels through text
-// and back, and the verifier's answers against what running shows.
+// interpret_test.c -- kernels run by the interpreter: what operations and statements mean, random
+// kernels through text and back, and the verifier's answers against what running shows.
 #include "loop/impl.h"
 #include "loop_fixture.h"
 #include "test.h"
@@ -412,7 +412,8 @@ TEST(loop_verifier_is_never_wrong) {
     if (verified && wrong) FAIL("verified, but wrong: %s\n%s", f.d.text, text);
     loop_fixture_free(&f);
   }
-  // It must also find proofs, though many of these kernels keep the rules by chance, their dims being small.
+  // It must also find proofs, though many of these kernels keep the rules by chance, their dims
+  // being small.
   if (passed * 5 < sound)
     FAIL("%lld of %lld good kernels pass", (long long)passed, (long long)sound);
   EXPECT(bad > 200);

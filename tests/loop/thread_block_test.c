@@ -1,4 +1,5 @@
-// thread_block_test.c -- kernels of thread blocks: text, what the verifier refuses, and where threads wait.
+// thread_block_test.c -- kernels of thread blocks: text, what the verifier refuses, and where
+// threads wait.
 #include "codegen_fixture.h"
 #include "loop/thread_block.h"
 #include "loop_fixture.h"
@@ -159,9 +160,11 @@ static void expect_fences(const char *text, const char *want) {
 TEST(thread_block_threads_wait_where_they_must) {
   // The first loop of the next item stores what nobody has touched since all waited.
   expect_fences(codegen_groups[0], "011");
-  // Loading a tile waits for those who still compute with the last; registers and results need no waiting.
+  // Loading a tile waits for those who still compute with the last; registers and results need no
+  // waiting.
   expect_fences(codegen_groups[1], "0110");
-  // Scratch is memory of its own; the next item's first loop stores what the last one of this item loads.
+  // Scratch is memory of its own; the next item's first loop stores what the last one of this item
+  // loads.
   expect_fences(codegen_groups[3], "23322");
   expect_fences(KERNEL("thread t < 8 {\n store %s[t] = %x[t]\n }\n thread u < 8 {\n store %y[8*i + "
                        "u] = %x[u]\n }\n thread v < 8 {\n store %c[v] = %s[7 - v]\n }\n"),
@@ -172,7 +175,8 @@ TEST(thread_block_threads_wait_where_they_must) {
                 "101");
 }
 
-// What unrolled loops begin with in every round alike stands before them; what depends on the round, or on what the kernel writes, stays.
+// What unrolled loops begin with in every round alike stands before them; what depends on the
+// round, or on what the kernel writes, stays.
 TEST(loop_hoist_moves_what_is_the_same) {
   static const char before[] = "kernel @k (%x: f32[64], %n: i64[2], out %y: f32[64]) {\n"
                                "  parallel i < 2 {\n"

@@ -1,4 +1,5 @@
-// tile_attention_test.c -- attention tiles: text, what the verifier refuses, what they compute, and the CUDA text that they become.
+// tile_attention_test.c -- attention tiles: text, what the verifier refuses, what they compute, and
+// the CUDA text that they become.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

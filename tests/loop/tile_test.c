@@ -1,4 +1,5 @@
-// tile_test.c -- kernels with tiles: text, what the verifier refuses, what they compute, and the CUDA text that they become.
+// tile_test.c -- kernels with tiles: text, what the verifier refuses, what they compute, and the
+// CUDA text that they become.
 #include "base/platform.h"
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
@@ -233,7 +234,8 @@ TEST(tiles_of_f32_become_3xtf32) {
 
 // ---- windows ----
 
-// A convolution of pixels of 16 channels into 32: y = the sums of the window and weights of bf16, rows by 64.
+// A convolution of pixels of 16 channels into 32: y = the sums of the window and weights of bf16,
+// rows by 64.
 static LoopKernel *build_window(LoopFixture *f, const LoopWindow *w) {
   loop_fixture_init(f);
   IntPool *p = &f->pool;
@@ -390,7 +392,8 @@ TEST(windows_become_maps_of_images) {
   loop_fixture_free(&f);
 }
 
-// Weights of one column of many tiles are fetched with a block's first tile and stay; those of few tiles, or too many blocks, are fetched with each.
+// Weights of one column of many tiles are fetched with a block's first tile and stay; those of few
+// tiles, or too many blocks, are fetched with each.
 TEST(columns_of_many_tiles_are_resident) {
   static const struct {
     int64_t side, taps;
@@ -432,8 +435,9 @@ TEST(columns_of_many_tiles_are_resident) {
   }
 }
 
-// An epilogue operand comes into the ring, where that has so many stages at once, and one more, which the last products hold; else threads read
-// it.  Columns stay here, so that a stage has room for 32 columns of f32.
+// An epilogue operand comes into the ring, where that has so many stages at once, and one more,
+// which the last products hold; else threads read it.  Columns stay here, so that a stage has room
+// for 32 columns of f32.
 TEST(epilogue_operands_fit_the_ring) {
   static const char *const stages[] = {"8", "7"};
   for (int i = 0; i < 2; i++) {

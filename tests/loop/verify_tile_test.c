@@ -1,4 +1,5 @@
-// verify_tile_test.c -- every line of the verifier on tile statements: schedules, operands, records; and text that is none.
+// verify_tile_test.c -- every line of the verifier on tile statements: schedules, operands,
+// records; and text that is none.
 #include "loop/tile.h"
 
 #include "loop_fixture.h"

@@ -1,7 +1,9 @@
-// lower_coverage_test.c -- what has kernels: every op's samples and random graphs, run as loops, against the interpreter.
+// lower_coverage_test.c -- what has kernels: every op's samples and random graphs, run as loops,
+// against the interpreter.
 //
-// The interpreter runs the graph as it was, the loops what optimising made of it.  No kernel that a template makes may
-// be refused by the verifier, and the ops whose samples stay on the host are those of a table, each with a reason.
+// The interpreter runs the graph as it was, the loops what optimising made of it.  No kernel that a
+// template makes may be refused by the verifier, and the ops whose samples stay on the host are
+// those of a table, each with a reason.
 #include "compiled.h"
 #include "codegen.h"
 #include "compile/compile.h"
@@ -123,7 +125,8 @@ static void compile_free(Compile *m) {
   arena_deinit(&m->arena);
 }
 
-// Runs the graph both ways.  False: nothing to compare, or a failed test.  `again` is the same graph, to be optimised.
+// Runs the graph both ways.  False: nothing to compare, or a failed test.  `again` is the same
+// graph, to be optimised.
 static bool same_results(const char *name, Graph *g, Compile *m, bool odd, Diag *d) {
   Run x, y;
   Value *a[64] = {NULL}, *b[64] = {NULL}, **in;
@@ -282,8 +285,8 @@ static bool has_steep(Graph *g, Arena *a) {
   return false;
 }
 
-// With a fault in one template, which is another for each sample, all samples have right results.  The faults of code are in every
-// PLANT_STEP-th sample, since code is made for each.
+// With a fault in one template, which is another for each sample, all samples have right results.
+// The faults of code are in every PLANT_STEP-th sample, since code is made for each.
 static void check_planted(bool cpu, int step) {
   static const char *const templates[] = {"attention", "rnn",    "conv_chain", "winograd",
                                           "int4_gemm", "gemm",   "scan",       "topk",
@@ -631,7 +634,8 @@ TEST(lower_several_names_code) {
   for (int64_t i = 0; i < ARRAY_LEN(several_names); i++) check_text(several_names[i], true);
 }
 
-// Sizes that should be equal and are not: an error before anything is read, also where nothing would be computed.
+// Sizes that should be equal and are not: an error before anything is read, also where nothing
+// would be computed.
 TEST(lower_sizes_that_differ) {
   static const struct {
     const char *text, *error;

@@ -1,7 +1,8 @@
 // lower_test.c -- kernels that lowering makes, interpreted, against the graph's own evaluation.
 //
-// Sums are compared by their error bound: with d products each of whose sums is rounded, |got - want| is at most
-// (d + 2) * u * the sum of |a * b|, which the same graph gives for absolute values.
+// Sums are compared by their error bound: with d products each of whose sums is rounded, |got -
+// want| is at most (d + 2) * u * the sum of |a * b|, which the same graph gives for absolute
+// values.
 #include "compiled.h"
 #include "compile/compile.h"
 #include "lower/contract/contract.h"
@@ -86,7 +87,8 @@ static LowerTarget made_for = {
     .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
 static const char *expected;  // the first kernel's schedule, some of its fields; NULL: anything
 
-// Compiles by kernels alone, none left to the host, and compares with `want`; `sum` is the sum of absolute products.
+// Compiles by kernels alone, none left to the host, and compares with `want`; `sum` is the sum of
+// absolute products.
 static void check_kernels(const char *text, int64_t size, int64_t depth, double u,
                           const Value *want, const Value *sum) {
   static Diag d;
@@ -413,7 +415,8 @@ TEST(lower_first_layers) {
   arena_deinit(&a);
 }
 
-// Channels by themselves, for thread blocks: runs of channels and pixels of all lengths, taps outside on every side.
+// Channels by themselves, for thread blocks: runs of channels and pixels of all lengths, taps
+// outside on every side.
 TEST(lower_depthwise_by_groups) {
   LowerTarget kept = made_for;
   Arena a;
@@ -479,7 +482,8 @@ TEST(lower_planes) {
   arena_deinit(&a);
 }
 
-// Operands beyond a cache that is small enough for a test: rows, columns and depths that do and do not come out even.
+// Operands beyond a cache that is small enough for a test: rows, columns and depths that do and do
+// not come out even.
 TEST(lower_products_in_blocks) {
   const DotCase all[] = {{.m = 112, .n = 64, .k = 96},
                          {.m = 115, .n = 70, .k = 101},

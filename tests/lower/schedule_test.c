@@ -1,8 +1,11 @@
-// schedule_test.c -- schedules: text, rules, and that a field does to results what its declaration says.
+// schedule_test.c -- schedules: text, rules, and that a field does to results what its declaration
+// says.
 //
-// For each case one kernel is made by its template; then each field of the schedule gets other values, one at a time.  A FREE field must not
-// change a bit of the result; with another value of an ORDER field the result is near the interpreter's.  Every FREE field of every
-// template must have been changed somewhere.  Kernels are interpreted (target ref): thread blocks by TENON_BLOCK_THREADS, tensor cores by TENON_MMA.
+// For each case one kernel is made by its template; then each field of the schedule gets other
+// values, one at a time.  A FREE field must not change a bit of the result; with another value of
+// an ORDER field the result is near the interpreter's.  Every FREE field of every template must
+// have been changed somewhere.  Kernels are interpreted (target ref): thread blocks by
+// TENON_BLOCK_THREADS, tensor cores by TENON_MMA.
 #include "compiled.h"
 #include "schedules.h"
 #include "template_cases.h"

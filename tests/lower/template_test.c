@@ -1,8 +1,10 @@
-// template_test.c -- one kernel never fails a model: a fault in each row of templates.def in turn, on every target.
+// template_test.c -- one kernel never fails a model: a fault in each row of templates.def in turn,
+// on every target.
 //
-// A graph is compiled once to see which templates make its kernels.  Then each of them gets a fault: loops that the verifier refuses, a template
-// that fails, a kernel that cannot be written, more statements than a kernel may have.  The model must compile, say what happened, and give
-// the interpreter's results.  For cuda the text alone is made, since that needs no GPU.
+// A graph is compiled once to see which templates make its kernels.  Then each of them gets a
+// fault: loops that the verifier refuses, a template that fails, a kernel that cannot be written,
+// more statements than a kernel may have.  The model must compile, say what happened, and give the
+// interpreter's results.  For cuda the text alone is made, since that needs no GPU.
 #include "api/model.h"
 #include "base/process.h"
 #include "codegen.h"

@@ -1,5 +1,5 @@
-// movement_test.c -- slices of an axis of dynamic size, with bounds and steps at their limits: inference, interpreter and kernels agree with
-// the specification.
+// movement_test.c -- slices of an axis of dynamic size, with bounds and steps at their limits:
+// inference, interpreter and kernels agree with the specification.
 #include "codegen.h"
 #include "compiled.h"
 #include "ir/interpret.h"
@@ -17,8 +17,8 @@ static const int64_t size[] = {0, 1, 2, 4, 7};
 static const int64_t huge[] = {INT32_MAX, (int64_t)INT32_MAX + 6, (int64_t)1 << 40};
 enum { ENDS = ARRAY_LEN(bound), LONGEST = 7 };
 
-// Indices that the specification selects: `start` and `end` clamped by the sign of the step, then walked in arithmetic that has no limit.
-// Without `out` they are counted alone.
+// Indices that the specification selects: `start` and `end` clamped by the sign of the step, then
+// walked in arithmetic that has no limit.  Without `out` they are counted alone.
 static int64_t select_elements(int64_t n, int64_t start, int64_t end, int64_t by, int64_t *out) {
   __int128 from = start, to = end, low = by > 0 ? 0 : -1, high = by > 0 ? n : n - 1;
   int64_t count = 0;

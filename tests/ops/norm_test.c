@@ -1,4 +1,5 @@
-// norm_test.c -- group_normalization whose parameters have a symbolic size: by group or by channel, which only a run tells.
+// norm_test.c -- group_normalization whose parameters have a symbolic size: by group or by channel,
+// which only a run tells.
 #include "compiled.h"
 #include "ir/interpret.h"
 #include "ir/text.h"

@@ -1,8 +1,8 @@
 // ops_test.c -- one runner for every op's samples.
 //
-// A sample is "(operands) attributes [-> results]": operands are types, for which values are made, constants such as
-// i64[2]{0, 1}, or _ for an absent one; `-> 3` asks for three results where the usual number is not
-// meant.  Each sample becomes a graph in text form, and then
+// A sample is "(operands) attributes [-> results]": operands are types, for which values are made,
+// constants such as i64[2]{0, 1}, or _ for an absent one; `-> 3` asks for three results where the
+// usual number is not meant.  Each sample becomes a graph in text form, and then
 //  - its text is printed, read back and printed again: the same;
 //  - it is verified, and run: evaluation must give what inference says;
 //  - a composite is run once more, decomposed: within rounding the same;
@@ -133,8 +133,9 @@ TEST(op_samples) {
 
 // ---- hostile sizes ----
 
-// Every number of every sample, one after the other, becomes an extreme one; and every pair of sizes becomes 0 and
-// 2^40, a shape that holds nothing and is large all the same.  Any outcome is fine, with a message, in little time.
+// Every number of every sample, one after the other, becomes an extreme one; and every pair of
+// sizes becomes 0 and 2^40, a shape that holds nothing and is large all the same.  Any outcome is
+// fine, with a message, in little time.
 static void hostile_run(const Sample *s, const char *text) {
   static Diag d;
   Graph *g = NULL;

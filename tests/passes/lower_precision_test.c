@@ -1,4 +1,5 @@
-// precision_test.c -- contractions in bf16: what is narrowed, and how far results then lie from the model's.
+// precision_test.c -- contractions in bf16: what is narrowed, and how far results then lie from the
+// model's.
 #include "schedules.h"
 #include "compiled.h"
 #include "eval/scalar.h"
@@ -51,8 +52,8 @@ static tenon_status compile_narrow(void *report, const char *text, const char *t
   return s;
 }
 
-// Results beside those of the model as it is: within the share of the largest value, and not the same, which would mean that
-// nothing was narrowed.
+// Results beside those of the model as it is: within the share of the largest value, and not the
+// same, which would mean that nothing was narrowed.
 static void check(const char *text, const char *target, int64_t contractions, int64_t depth,
                   double share) {
   static BothWays b;
@@ -77,7 +78,8 @@ static void check_all(const char *text, int64_t contractions, int64_t depth, dou
   if (target_available(target_find("cpu"))) check(text, "cpu", contractions, depth, share);
 }
 
-// Odd channels at first, a residual that two read, a depthwise convolution that stays in f32, and a product at the end.
+// Odd channels at first, a residual that two read, a depthwise convolution that stays in f32, and a
+// product at the end.
 TEST(precision_of_convolutions) {
   Arena a;
   arena_init(&a);
@@ -117,7 +119,8 @@ TEST(precision_of_products) {
   arena_deinit(&a);
 }
 
-// Weights that are large and only turned and joined: what is cast is what they are made from, and they are read through the moves.
+// Weights that are large and only turned and joined: what is cast is what they are made from, and
+// they are read through the moves.
 TEST(precision_of_moved_weights) {
   Arena a;
   arena_init(&a);
@@ -132,7 +135,8 @@ TEST(precision_of_moved_weights) {
   arena_deinit(&a);
 }
 
-// f32 to bf16 in bulk: every upper half with lower halves that are rounded down, up, and to even; NaN stays NaN.
+// f32 to bf16 in bulk: every upper half with lower halves that are rounded down, up, and to even;
+// NaN stays NaN.
 TEST(precision_rounds_as_one_by_one) {
   static const uint32_t low[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
   enum { N = 6 << 16 };
@@ -184,7 +188,8 @@ static Program *compile_for_mma(const char *text, Arena *a, Compiled *out) {
   return p;
 }
 
-// Attention behind narrowed products is done by units for 16-bit numbers, though its operands are f32 in the graph.
+// Attention behind narrowed products is done by units for 16-bit numbers, though its operands are
+// f32 in the graph.
 TEST(precision_keeps_attention_on_mma) {
   Arena a;
   StrBuf b;
@@ -233,7 +238,8 @@ TEST(precision_of_pools) {
   arena_deinit(&a);
 }
 
-// On devices a sum of branches that is normalised goes to memory in bf16: only the graph's result is f32.
+// On devices a sum of branches that is normalised goes to memory in bf16: only the graph's result
+// is f32.
 TEST(precision_of_normalised_sums) {
   Arena a;
   StrBuf b;

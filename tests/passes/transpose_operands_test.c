@@ -1,4 +1,5 @@
-// transpose_operands_test.c -- products of computed matrices on units for these: which right operands are written out transposed, and what is computed.
+// transpose_operands_test.c -- products of computed matrices on units for these: which right
+// operands are written out transposed, and what is computed.
 #include "schedules.h"
 #include "compiled.h"
 #include "eval/movement.h"
@@ -197,7 +198,8 @@ static const Pass *pass_named(const char *name) {
   return NULL;
 }
 
-// The pass marks a transpose, which is then another node, printed and parsed as such; rules leave it alone.
+// The pass marks a transpose, which is then another node, printed and parsed as such; rules leave
+// it alone.
 TEST(a_materialized_transpose_is_kept) {
   Arena a;
   Diag d;

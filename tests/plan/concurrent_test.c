@@ -1,4 +1,5 @@
-// concurrent_test.c -- kernels that run concurrently, and values made in adjacent memory: decided in the plan, proven, kept in the program, run.
+// concurrent_test.c -- kernels that run concurrently, and values made in adjacent memory: decided
+// in the plan, proven, kept in the program, run.
 #include "codegen.h"
 #include "compiled.h"
 #include "ir/interpret.h"
@@ -293,7 +294,8 @@ static bool has_joined(const ProgFunction *f) {
   return false;
 }
 
-// Into the caller's memory, where a joined result's parts are made, and where there is not enough of it.
+// Into the caller's memory, where a joined result's parts are made, and where there is not enough
+// of it.
 TEST(concurrent_results_where_the_caller_wants) {
   static Case c;
   open_case(&c, joined);
@@ -344,7 +346,8 @@ TEST(concurrent_is_checked_in_programs) {
   s[1].more = 1;  // a row within a row
   EXPECT_STATUS(program_check(c.program, &c.d), TENON_EFORMAT);
   s[1].more = 0;
-  // Every row that is longer than the plan's takes in what needs one of it, or no kernel, or goes on beyond the end.
+  // Every row that is longer than the plan's takes in what needs one of it, or no kernel, or goes
+  // on beyond the end.
   for (int32_t i = 0; i < f->nsteps; i += 1 + f->step[i].more) {
     int32_t more = f->step[i].more;
     f->step[i].more = f->nsteps - i - 1;

@@ -1,4 +1,5 @@
-// pack_gaps_test.c -- packing by itself: gaps that meet become one, and how close to the bound random buffers are packed.
+// pack_gaps_test.c -- packing by itself: gaps that meet become one, and how close to the bound
+// random buffers are packed.
 #include "plan/impl.h"
 #include "test.h"
 
@@ -31,7 +32,8 @@ static int64_t draw(int64_t n) {
   return (int64_t)((rng >> 33) % (uint64_t)n);
 }
 
-// Packs `n` buffers of random lives and sizes; what the arena takes above the bound, in lines of PLAN_ALIGN.
+// Packs `n` buffers of random lives and sizes; what the arena takes above the bound, in lines of
+// PLAN_ALIGN.
 static int64_t lines_above_bound(Arena *a, int32_t n, uint64_t seed) {
   MemPlan p = {.arena = a, .n = n, .nsteps = n};
   p.buffer = arena_array(a, PlanBuffer, n);
@@ -57,7 +59,8 @@ static int64_t lines_above_bound(Arena *a, int32_t n, uint64_t seed) {
   return (p.arena_bytes - p.bound_bytes) / PLAN_ALIGN;
 }
 
-// Every sequence that packing tries is worth it: without one of them the sum grows.  A better packing may lower the numbers.
+// Every sequence that packing tries is worth it: without one of them the sum grows.  A better
+// packing may lower the numbers.
 TEST(packing_comes_close_to_the_bound) {
   static const struct {
     int32_t nbuffers;

@@ -1,4 +1,5 @@
-// placement_test.c -- kernels assigned to two machines: never more expensive than any other assignment.
+// placement_test.c -- kernels assigned to two machines: never more expensive than any other
+// assignment.
 #include "plan/placement.h"
 #include "eval/fuse.h"
 #include "ir/ir.h"
@@ -69,7 +70,8 @@ static int where(const Net *t, unsigned bits, const Node *n) {
   return 0;
 }
 
-// Whether the value is read on that machine: by a kernel there, or as a result of the graph, which is the host's.
+// Whether the value is read on that machine: by a kernel there, or as a result of the graph, which
+// is the host's.
 static bool read_on(const Net *t, unsigned bits, const Node *value, int machine) {
   for (int i = 0; i < t->n; i++)
     for (uint32_t k = 0; k < t->kernel[i]->nsrc; k++)

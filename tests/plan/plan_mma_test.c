@@ -1,4 +1,5 @@
-// plan_mma_test.c -- what programs for tensor cores keep: sums over a term that is added to them, and what repeats once.
+// plan_mma_test.c -- what programs for tensor cores keep: sums over a term that is added to them,
+// and what repeats once.
 #include "compiled.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
@@ -19,7 +20,8 @@ static double largest_error(const BothWays *b) {
   return error;
 }
 
-// Kernels whose result lies in the arena where one of their operands does; those for few and for many rows are one.
+// Kernels whose result lies in the arena where one of their operands does; those for few and for
+// many rows are one.
 static int over_operands(const Program *p) {
   const ProgFunction *f = p->function[0];
   int n = 0;
@@ -37,7 +39,8 @@ static int over_operands(const Program *p) {
   return n;
 }
 
-// %a is a term of %s, and dies there.  Where it is multiplied in the same kernel, or read later, %s has a place of its own.
+// %a is a term of %s, and dies there.  Where it is multiplied in the same kernel, or read later, %s
+// has a place of its own.
 TEST(sums_lie_over_a_term_that_is_added) {
   static const struct {
     const char *product, *result;
@@ -68,7 +71,8 @@ TEST(sums_lie_over_a_term_that_is_added) {
   unsetenv("TENON_BLOCK_THREADS");
 }
 
-// Where some kernels run on another machine, %s has a place of its own: a copy may still read the term.
+// Where some kernels run on another machine, %s has a place of its own: a copy may still read the
+// term.
 TEST(sums_of_two_machines_lie_over_nothing) {
   static const char text[] =
       "graph @\"g\"(%x: f32[8, 64], %v: f32[64, 64], %w: f32[64, 64]) {\n"

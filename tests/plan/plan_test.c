@@ -194,7 +194,8 @@ TEST(plan_of_sizes_below_zero) {  // n - 7 where n is small, n - 19 at the refer
   }
 }
 
-// Values that are joined are parts of one buffer; what writes over it waits for all who read a part.
+// Values that are joined are parts of one buffer; what writes over it waits for all who read a
+// part.
 TEST(plan_makes_adjacent_parts) {
   static Diag d;
   static const char text[] =
@@ -255,8 +256,8 @@ static int32_t content_of(const MemPlan *p, int32_t b) {
   return b;
 }
 
-// Walks the plan with a map of what was written last into each line of memory: true when a value that is read, or is a
-// result, has been written over.  Knows nothing of lives.
+// Walks the plan with a map of what was written last into each line of memory: true when a value
+// that is read, or is a result, has been written over.  Knows nothing of lives.
 static bool reads_garbage(const MemPlan *p, const int64_t *offset, const int64_t *size,
                           int64_t total) {
   int32_t lines = (int32_t)(total / PLAN_ALIGN) + 1;
@@ -279,7 +280,8 @@ static bool reads_garbage(const MemPlan *p, const int64_t *offset, const int64_t
   return bad;
 }
 
-// One random damage: an offset shifted, a dependence between two buffers dropped, a step moved forward.
+// One random damage: an offset shifted, a dependence between two buffers dropped, a step moved
+// forward.
 static bool mutate(MemPlan *p, int64_t *offset, const int64_t *size, int64_t *total) {
   int32_t b = p->by_offset[draw(p->nroots)];
   switch (draw(3)) {
@@ -468,7 +470,8 @@ TEST(plan_views_share_their_operand) {
   graph_free(g);
 }
 
-// Parts can be made in place where the axis is outermost, but for axes of size 1, and where each begins aligned.
+// Parts can be made in place where the axis is outermost, but for axes of size 1, and where each
+// begins aligned.
 TEST(plan_joins_outermost_axes_alone) {
   static const struct {
     const char *part, *axis;

@@ -1,7 +1,7 @@
 // compare.c -- a record beside the golden file of its machine (replay.h).
 //
-// Kernels of a model are matched in four turns: equal in both hashes, in the loops, in the text, by number.  So a kernel that is inserted does not
-// make all later ones look changed.
+// Kernels of a model are matched in four turns: equal in both hashes, in the loops, in the text, by
+// number.  So a kernel that is inserted does not make all later ones look changed.
 #include "replay.h"
 
 #include "base/platform.h"

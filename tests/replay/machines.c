@@ -1,7 +1,8 @@
 // machines.c -- the machines of kernel replay, and a graph compiled for one of them (replay.h).
 //
-// A CPU is the row `cpu` of the table of targets with its code generator left out: the loops are those that it is given, and the text is the
-// C of the same loops.  CUDA is the target itself, for a chip by name.  OpenCL needs a driver, so a GPU is described here instead.
+// A CPU is the row `cpu` of the table of targets with its code generator left out: the loops are
+// those that it is given, and the text is the C of the same loops.  CUDA is the target itself, for
+// a chip by name.  OpenCL needs a driver, so a GPU is described here instead.
 //
 // Needs:      what a graph's compilation needs; no GPU, no driver, no LLVM.
 // Guarantees: the texts depend on the graph and on the table below alone.

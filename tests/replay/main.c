@@ -1,7 +1,9 @@
-// main.c -- tenon-replay: records every kernel of models and op samples, and compares with tests/golden/replay.
+// main.c -- tenon-replay: records every kernel of models and op samples, and compares with
+// tests/golden/replay.
 //
-// A process per model and machine, JOBS at once: each writes its record into a temporary file, so that one that crashes is one failure, and
-// memory goes back after each.  Records are put together in the order of the command line, whichever is done first.
+// A process per model and machine, JOBS at once: each writes its record into a temporary file, so
+// that one that crashes is one failure, and memory goes back after each.  Records are put together
+// in the order of the command line, whichever is done first.
 #include "replay.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // record.c -- a model, or the samples of every op, as the text of a record (replay.h).
 //
-// A kernel stands once in a model.  The samples of an op are one model, `op/NAME`, and kernel `3.0` is the first one of its fourth sample: what
-// an earlier sample has is not written again.
+// A kernel stands once in a model.  The samples of an op are one model, `op/NAME`, and kernel `3.0`
+// is the first one of its fourth sample: what an earlier sample has is not written again.
 #include "replay.h"
 
 #include "api/model.h"

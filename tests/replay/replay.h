@@ -1,18 +1,21 @@
-// replay.h -- kernel replay: hashes of every kernel's text on machines that are described, not asked.
+// replay.h -- kernel replay: hashes of every kernel's text on machines that are described, not
+// asked.
 //
 //   machines.c   the table of machines; compiles one graph for one of them without a code generator
 //   record.c     a model, or the samples of every op, as a record: text with one line per kernel
 //   compare.c    a record against the golden file of its machine: what changed, and --update
 //   main.c       options, and one process per model and machine
 //
-// A record is the text that the golden file of a machine holds (tests/golden/replay/MACHINE.txt).  It has a section per model:
+// A record is the text that the golden file of a machine holds (tests/golden/replay/MACHINE.txt).
+// It has a section per model:
 //
 //   model resnet50@bf16 4bf0c1d2 55 steps
 //   0 01234567 fedcba98 tile 128x64 k64 stages 8 ...
 //
-// The first line has a hash of the program: the order of its steps, what they read and write, where values are.  The line of a kernel has its
-// number, the hash of its loops, the hash of its text in the machine's language, and the name of its schedule for people, which is not
-// compared.  A hash is 32 bits: it finds a change, it proves nothing to an adversary.
+// The first line has a hash of the program: the order of its steps, what they read and write, where
+// values are.  The line of a kernel has its number, the hash of its loops, the hash of its text in
+// the machine's language, and the name of its schedule for people, which is not compared.  A hash
+// is 32 bits: it finds a change, it proves nothing to an adversary.
 #ifndef TENON_TESTS_REPLAY_H
 #define TENON_TESTS_REPLAY_H
 
@@ -21,7 +24,8 @@
 
 typedef enum { REPLAY_F32 = 1, REPLAY_BF16 = 2, REPLAY_TF32 = 4 } ReplayPrecision;
 
-// One machine that kernels are recorded for.  Nothing of it depends on the machine that runs the test.
+// One machine that kernels are recorded for.  Nothing of it depends on the machine that runs the
+// test.
 typedef struct ReplayMachine {
   const char *name;          // of its golden file
   const char *triple, *cpu;  // of a CPU; else NULL
@@ -68,8 +72,8 @@ typedef struct ReplayGolden {
   bool whole;     // the record has all models: others are gone
   int64_t limit;  // of changes that are printed
 } ReplayGolden;
-// Compares a record with the golden file, prints the changes and a summary.  Without `whole`, models that the record does not have are left
-// alone.  False: something changed.
+// Compares a record with the golden file, prints the changes and a summary.  Without `whole`,
+// models that the record does not have are left alone.  False: something changed.
 bool replay_compare(const ReplayGolden *g, const ReplayMachine *m, Str record);
 // Writes the record's models over those of the golden file; with `whole`, in place of all.
 MUST_USE tenon_status replay_update(const ReplayGolden *g, const ReplayMachine *m, Str record,

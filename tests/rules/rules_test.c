@@ -1,4 +1,5 @@
-// rules_test.c -- every rule against the interpreter, on random instances of its example; RULE_FUZZ=N for how many.
+// rules_test.c -- every rule against the interpreter, on random instances of its example;
+// RULE_FUZZ=N for how many.
 #include "graphfuzz/rulefuzz.h"
 #include "rules/letters.h"
 #include "rules/rules.h"

@@ -1,4 +1,5 @@
-// artifact_test.c -- compiled models in files: the same program comes back, and no damage goes unnoticed.
+// artifact_test.c -- compiled models in files: the same program comes back, and no damage goes
+// unnoticed.
 #include "base/crc.h"
 #include "codegen.h"
 #include "compiled.h"

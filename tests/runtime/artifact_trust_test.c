@@ -1,4 +1,5 @@
-// artifact_trust_test.c -- which compiled models are run: by name, by word, never under limits; one that is listed stays data.
+// artifact_trust_test.c -- which compiled models are run: by name, by word, never under limits; one
+// that is listed stays data.
 #include "codegen.h"
 #include "compiled.h"
 #include "runtime/artifact.h"

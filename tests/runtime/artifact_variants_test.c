@@ -1,4 +1,5 @@
-// artifact_variants_test.c -- several variants of a model in one file: what they share, which one is taken, and why not the others.
+// artifact_variants_test.c -- several variants of a model in one file: what they share, which one
+// is taken, and why not the others.
 #include "codegen.h"
 #include "compiled.h"
 #include "runtime/artifact.h"
@@ -88,7 +89,8 @@ TEST(variants_share_constants) {
     REQUIRE(p);
     artifact_info(p, &info);
     EXPECT_INT_EQ(info.nvariants, 2);
-    // The table is there once: what both need is no more than what one does, but for a page of small things.
+    // The table is there once: what both need is no more than what one does, but for a page of
+    // small things.
     EXPECT(info.constants_bytes < t.variant[0]->constants_bytes + 1024);
     EXPECT(t.variant[1]->constants_bytes >= 3072);
     program_release(p);

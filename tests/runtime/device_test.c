@@ -1,6 +1,8 @@
-// device_test.c -- programs on a device that is there: copies, host steps in between, faults, sizes, concurrent sessions.
+// device_test.c -- programs on a device that is there: copies, host steps in between, faults,
+// sizes, concurrent sessions.
 //
-// The device is OpenCL's; without one the tests are skipped.  What the driver's failures do is in opencl_fake_test.c.
+// The device is OpenCL's; without one the tests are skipped.  What the driver's failures do is in
+// opencl_fake_test.c.
 #include "base/platform.h"
 #include "compiled.h"
 #include "runtime/device.h"

@@ -4,8 +4,8 @@
 static tenon_error error;
 enum { NIN = 3, NOUT = 5, PICKED = 1, KEPT = 31 & ~(1 << PICKED) };
 
-// `picked` fails where the index is too large.  The size of `ones` is bound by the step that makes `where`, which it does not
-// read once shapes are folded.
+// `picked` fails where the index is too large.  The size of `ones` is bound by the step that makes
+// `where`, which it does not read once shapes are folded.
 static const char text[] = "graph @\"m\"(%x: f32[n, 4], %i: i64[k], %w: f32[4, 4]) -> (product: "
                            "f32[n, 4], picked: f32[k, 4], "
                            "where: i64[2, ?s], ones: f32[?s, 3], total: f32[1, 1]) {\n"

@@ -1,4 +1,5 @@
-// workers_test.c -- the threads of a session: every piece of work once, and every thread when all must come.
+// workers_test.c -- the threads of a session: every piece of work once, and every thread when all
+// must come.
 #include "runtime/workers.h"
 #include "test.h"
 
@@ -87,7 +88,8 @@ static bool run_and_free(Workers *w, Pool *p) {
   return free_only(w, p) && ok;
 }
 
-// A child has none of the threads, neither sleeping ones nor those that spin: it runs with its own, and waits for nobody.
+// A child has none of the threads, neither sleeping ones nor those that spin: it runs with its own,
+// and waits for nobody.
 TEST(threads_in_a_forked_process) {
   Workers *w = workers_create(4);
   Pool *p = pool_create(4);

@@ -1,8 +1,10 @@
-// probe.c -- makes one fault on purpose, so that a test can see that the build and the runner notice it.
+// probe.c -- makes one fault on purpose, so that a test can see that the build and the runner
+// notice it.
 //
 //   sanitizer-probe heap | stack | leak | null | overflow | shift | race | none
 //
-// Ends with 99 where the sanitizer of the build finds such faults, else with 1: the status of a refusal.
+// Ends with 99 where the sanitizer of the build finds such faults, else with 1: the status of a
+// refusal.
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
-// confine_probe.c -- preloaded into tenon by confine_test.py: tries, when the program ends, what it should no longer be able to do.
+// confine_probe.c -- preloaded into tenon by confine_test.py: tries, when the program ends, what it
+// should no longer be able to do.
 //
-// PROBE names the file for results: a line `WORD ERRNO` for each attempt, 0 where it succeeded.  It is opened before the program
-// is confined.  PROBE_WRITE has paths to create, PROBE_REMOVE paths to remove, separated by ':'.
+// PROBE names the file for results: a line `WORD ERRNO` for each attempt, 0 where it succeeded.  It
+// is opened before the program is confined.  PROBE_WRITE has paths to create, PROBE_REMOVE paths to
+// remove, separated by ':'.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// codegen.h -- tests of generated code: a running tenon-codegen, and kernels run by it and by the interpreter.
+// codegen.h -- tests of generated code: a running tenon-codegen, and kernels run by it and by the
+// interpreter.
 #ifndef TENON_TESTS_SUPPORT_CODEGEN_H
 #define TENON_TESTS_SUPPORT_CODEGEN_H
 
@@ -12,7 +13,8 @@ bool codegen_there(void);
 bool codegen_ask(const CodeRequest *r, Arena *a, CodeReply *out);
 bool codegen_machine(const char *triple, const char *cpu, const char *features, Machine *out);
 CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k, Arena *a);
-// Maps the kernel's image; NULL and a failed test when there is no code.  `bytes` is what codegen_unmap needs.
+// Maps the kernel's image; NULL and a failed test when there is no code.  `bytes` is what
+// codegen_unmap needs.
 typedef struct Mapped {
   KernelFn *fn;
   void *at;

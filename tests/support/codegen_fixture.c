@@ -1,4 +1,5 @@
-// codegen_fixture.c -- arguments for generated code, and the kernels that are tried on every target.
+// codegen_fixture.c -- arguments for generated code, and the kernels that are tried on every
+// target.
 #include "codegen_fixture.h"
 #include "test.h"
 
@@ -228,7 +229,8 @@ const char *const codegen_shapes[] = {
     NULL,
 };
 
-// Kernels with thread blocks: trees of sums, tiles in shared memory, checks, memory that several thread loops use.
+// Kernels with thread blocks: trees of sums, tiles in shared memory, checks, memory that several
+// thread loops use.
 const char *const codegen_groups[] = {
     "kernel @row_sums (%x: f32[500], out %y: f32[500]) {\n shared %part: f32[8]\n shared %sum: "
     "f32[2]\n parallel i < 5 {\n"

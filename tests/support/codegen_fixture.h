@@ -1,4 +1,5 @@
-// codegen_fixture.h -- a kernel with two sets of equal arguments, and texts of kernels that every target must get right.
+// codegen_fixture.h -- a kernel with two sets of equal arguments, and texts of kernels that every
+// target must get right.
 #ifndef TENON_TESTS_SUPPORT_CODEGEN_FIXTURE_H
 #define TENON_TESTS_SUPPORT_CODEGEN_FIXTURE_H
 
@@ -27,7 +28,8 @@ void codegen_compare(CodegenFixture *f,
 
 extern const char *const codegen_shapes[];  // ends with NULL
 extern const char *const codegen_groups[];  // likewise, with thread blocks
-// Checks that hold and that fail, a division by zero, and loops over dynamic sizes; ends with a text of NULL.
+// Checks that hold and that fail, a division by zero, and loops over dynamic sizes; ends with a
+// text of NULL.
 typedef struct CodegenKernel {
   const char *text;
   int64_t dims[2];

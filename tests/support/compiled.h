@@ -6,7 +6,8 @@
 #include "ir/interpret.h"
 #include "runtime/session.h"
 
-// A graph's text through the compile driver.  The graph is the caller's, also on failure: NULL where the text is refused.
+// A graph's text through the compile driver.  The graph is the caller's, also on failure: NULL
+// where the text is refused.
 MUST_USE tenon_status compile_parsed(const char *text, const CompileOptions *o, CompileStage until,
                                      Arena *a, Diag *d, Graph **g, CompileReport *out);
 // A graph, with the defaults; what the program needs lives in `a`.
@@ -29,7 +30,8 @@ const char *first_declined(const Compiled *c, const char *none);
 unsigned fast_flags(void);  // that compile_text has
 MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,
                                     Diag *d, Program **out);
-// The first tile in the kernels of a graph's text for `cuda`, which lives in `a`; false: it has none.  `asked` has no place for kernels of its own.
+// The first tile in the kernels of a graph's text for `cuda`, which lives in `a`; false: it has
+// none.  `asked` has no place for kernels of its own.
 struct LoopTile;
 bool first_tile(Asked asked, const char *text, Arena *a, struct LoopTile *out);
 // A graph's text by the interpreter, and compiled on three threads, on equal inputs.
@@ -45,7 +47,8 @@ typedef struct BothWays {
 } BothWays;
 typedef tenon_status CompileText(void *ctx, const char *text, const char *target, Arena *a, Diag *d,
                                  Program **out);
-// `fill` fills one input; dynamic sizes are 5.  `compile` NULL: compile_text.  False: diag says why.
+// `fill` fills one input; dynamic sizes are 5.  `compile` NULL: compile_text.  False: diag says
+// why.
 bool both_ways_run(BothWays *b, const char *text, const char *target, void (*fill)(Value *v),
                    CompileText *compile, void *ctx);
 void both_ways_free(BothWays *b);

@@ -212,7 +212,8 @@ static void run(const Op *o) {
   for (uint64_t i = 0; i < o->v[3]; i++) out[i] = a[i] + b[i];
   if (cuda_fake.fault) *(int32_t *)(uintptr_t)o->v[4] = cuda_fake.fault;
 }
-// Arguments of `add`: two addresses, that of the sum, the number of items, scratch, its bytes, and where a fault is told.
+// Arguments of `add`: two addresses, that of the sum, the number of items, scratch, its bytes, and
+// where a fault is told.
 static void take_args(Op *o, void **args) {
   for (int i = 0; i < 4; i++) memcpy(&o->v[i], args[i], 8);
   memcpy(&o->v[4], args[6], 8);

@@ -1,7 +1,9 @@
-// cuda_fake.h -- a CUDA driver and compiler that need no GPU: memory is the host's, streams do everything at once.
+// cuda_fake.h -- a CUDA driver and compiler that need no GPU: memory is the host's, streams do
+// everything at once.
 //
-// Every call is counted, and one of them can be made to fail.  An error that ends a context stays: all later calls have it, as with the
-// real driver.  What is made and not given back again is counted by kind.
+// Every call is counted, and one of them can be made to fail.  An error that ends a context stays:
+// all later calls have it, as with the real driver.  What is made and not given back again is
+// counted by kind.
 #ifndef TENON_TESTS_SUPPORT_CUDA_FAKE_H
 #define TENON_TESTS_SUPPORT_CUDA_FAKE_H
 

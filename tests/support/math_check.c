@@ -165,7 +165,8 @@ MathWorst math_check_pow(DType t, const Machine *m, int64_t count, uint64_t seed
       double x = get_f64(t, b.x, i), y = get_f64(t, b.y, i);
       if (isnan(x)) x = NAN;  // a quiet one: what a signalling one does is the library's own affair
       if (isnan(y)) y = NAN;
-      // x87's powl takes the power of an infinity for an odd one at -2^63, so it is asked for finite operands alone.
+      // x87's powl takes the power of an infinity for an odd one at -2^63, so it is asked for
+      // finite operands alone.
       bool plain = t == DT_F64 && isfinite(x) && isfinite(y);
       note(&w, t, x, y, get_f64(t, b.z, i),
            plain ? powl((long double)x, (long double)y) : (long double)pow(x, y));

@@ -16,7 +16,8 @@ typedef struct MathWorst {
   double ulps, x, y, got;  // units in the last place; NaN or infinity missed: infinite
   int64_t tried;
 } MathWorst;
-// f32: operands with bit patterns first, first + step, ...; f64: random ones, of all magnitudes, `count` of them.
+// f32: operands with bit patterns first, first + step, ...; f64: random ones, of all magnitudes,
+// `count` of them.
 MathWorst math_check_f32(const MathRow *r, const Machine *m, uint32_t first, uint32_t step,
                          int64_t count);
 MathWorst math_check_f64(const MathRow *r, const Machine *m, int64_t count, uint64_t seed);

@@ -1,4 +1,5 @@
-// pb.h -- protobuf messages written as text, so that a test can say a sound or a broken model in one line.
+// pb.h -- protobuf messages written as text, so that a test can say a sound or a broken model in
+// one line.
 //
 //   8:{2:17}            field 8, a message with field 2 = 17
 //   1:-1                varint

@@ -1,8 +1,8 @@
 // sample.h -- an op's sample as the text of a graph.
 //
 // A sample is "(operands) attributes [-> results]": operands are types, for which values are made,
-// constants such as i64[2]{0, 1}, or _ for an absent one; `-> 3` asks for three results where the usual
-// number is not meant.
+// constants such as i64[2]{0, 1}, or _ for an absent one; `-> 3` asks for three results where the
+// usual number is not meant.
 #ifndef TENON_TESTS_SUPPORT_SAMPLE_H
 #define TENON_TESTS_SUPPORT_SAMPLE_H
 

@@ -5,7 +5,8 @@
 #include "lower/template.h"
 #include "test.h"
 
-// Whether the kernel was made by the template of "template field=value ...", with these values of its fields.
+// Whether the kernel was made by the template of "template field=value ...", with these values of
+// its fields.
 static inline bool schedule_fits(const Lowered *lw, const char *wanted) {
   Arena a;
   Diag d;

@@ -1,4 +1,5 @@
-// template_cases.h -- graphs whose one kernel a template makes: at least one for each row of templates.def.
+// template_cases.h -- graphs whose one kernel a template makes: at least one for each row of
+// templates.def.
 //
 // With target ref; thread blocks by TENON_BLOCK_THREADS, tensor cores by TENON_MMA.
 #ifndef TENON_TESTS_SUPPORT_TEMPLATE_CASES_H

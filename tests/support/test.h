@@ -7,11 +7,12 @@
 //     EXPECT_INT_EQ(a.total, 4096);
 //   }
 //
-// A failed EXPECT prints its place and values and the test goes on; REQUIRE returns from the function
-// (a test, or a helper that returns nothing).  SKIP("why") ends the test and counts it as skipped.
-// Tests run one after the other in a process; several processes may share the tests between them (tests/unit.sh), so a test
-// counts on no other test and writes only into test_folder() or into a folder of its own.
-// TEST_LONG declares a test that takes 10 processor seconds or more in `make test`: those start first.
+// A failed EXPECT prints its place and values and the test goes on; REQUIRE returns from the
+// function (a test, or a helper that returns nothing).  SKIP("why") ends the test and counts it as
+// skipped.  Tests run one after the other in a process; several processes may share the tests
+// between them (tests/unit.sh), so a test counts on no other test and writes only into
+// test_folder() or into a folder of its own.  TEST_LONG declares a test that takes 10 processor
+// seconds or more in `make test`: those start first.
 #ifndef TENON_TESTS_SUPPORT_TEST_H
 #define TENON_TESTS_SUPPORT_TEST_H
 
@@ -44,8 +45,8 @@ bool test_near(const char *file, int line, const char *text, double got, double 
 // Folder of the models and suites ($TENON_DATA, else ../shared/data), or NULL where there is none.
 const char *test_data_dir(void);
 
-// For loops over many cases: true for each Nth call in a test, where TEST_EVERY=N is set (always where it is not), so that runs
-// under sanitizers can take a part.
+// For loops over many cases: true for each Nth call in a test, where TEST_EVERY=N is set (always
+// where it is not), so that runs under sanitizers can take a part.
 bool test_takes(void);
 
 // A folder for the files of the running process, made at the first call and removed at its end.

@@ -1,6 +1,8 @@
-// batch_invariant_test.c -- the option that an item of a batch has the same bits whatever the size of the batch.
+// batch_invariant_test.c -- the option that an item of a batch has the same bits whatever the size
+// of the batch.
 //
-// Graphs whose schedules would otherwise depend on how many items there are: products of a few rows, sums across, convolutions.
+// Graphs whose schedules would otherwise depend on how many items there are: products of a few
+// rows, sums across, convolutions.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -65,7 +67,8 @@ TEST(batch_invariant_items_have_the_same_bits) {
     if (!same_bits(graphs[i], "ref", true)) FAIL("other bits:\n%s", graphs[i]);
 }
 
-// A product by tiles of one row and of many: tiles of other sizes, but no warpgroups that divide a sum.
+// A product by tiles of one row and of many: tiles of other sizes, but no warpgroups that divide a
+// sum.
 TEST(batch_invariant_tiles_take_no_turns) {
   const char *graph = "graph @\"g\"(%%x: bf16[%d, 4096], %%w: bf16[64, 4096]) {\n"
                       "  %%y = gemm(%%x, %%w) transB=true\n  return %%y\n}\n";

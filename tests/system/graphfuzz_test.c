@@ -1,9 +1,11 @@
-// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a quarter are compiled for cpu and an eighth for ref; GRAPH_FUZZ=N
-// and GRAPH_FUZZ_SEED=S for more, TEST_EVERY=N for each Nth of them.
+// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a quarter are compiled
+// for cpu and an eighth for ref; GRAPH_FUZZ=N and GRAPH_FUZZ_SEED=S for more, TEST_EVERY=N for each
+// Nth of them.
 //
-// A failing graph is reduced and written as a text file that is a test of its own: put into tools/graphfuzz/cases, it is
-// checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).  GRAPH_FUZZ_FILES names a folder into which the graphs
-// themselves are written, for others who want some.
+// A failing graph is reduced and written as a text file that is a test of its own: put into
+// tools/graphfuzz/cases, it is checked from then on (GRAPH_FUZZ_OUT names the folder,
+// build/graphfuzz when not set).  GRAPH_FUZZ_FILES names a folder into which the graphs themselves
+// are written, for others who want some.
 #include "graphfuzz/graphfuzz.h"
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
@@ -227,7 +229,8 @@ TEST(graph_cases) {
 
 // ---- bounds ----
 
-// The same sum of f32 everywhere: as large terms cancel, it may differ by a rounding of 2^24, of which the result itself shows nothing.
+// The same sum of f32 everywhere: as large terms cancel, it may differ by a rounding of 2^24, of
+// which the result itself shows nothing.
 static const char *const sums[] = {
     "graph @\"constants\"() -> (y: f64[]) {\n"
     "  %0 = const f32[3] {16777216, 1, -16777216}\n"
@@ -337,7 +340,8 @@ static int64_t reduced_nodes(uint64_t seed, const FuzzWay *way) {
   return nodes;
 }
 
-// A graph in which several things come together may stay larger: not every one of those in which it is found.
+// A graph in which several things come together may stay larger: not every one of those in which it
+// is found.
 TEST_LONG(planted_miscompiles_are_found_and_reduced) {
   enum { FOUND = 4, END = 2000, SMALL = 3 };
   for (int64_t i = 0; i < ARRAY_LEN(planted); i++) {

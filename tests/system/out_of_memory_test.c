@@ -1,8 +1,10 @@
-// out_of_memory_test.c -- every allocation, file call and thread start made to fail while models are opened and run.
+// out_of_memory_test.c -- every allocation, file call and thread start made to fail while models
+// are opened and run.
 //
-// A table of the test's own counts the calls of one kind and fails the k-th, once or for good.  For every k until
-// the whole scenario passes: the failure is an error of the right kind with a message, or harmless; nothing
-// is leaked; and the same call, repeated without the failure, gives the same bits as ever.
+// A table of the test's own counts the calls of one kind and fails the k-th, once or for good.  For
+// every k until the whole scenario passes: the failure is an error of the right kind with a
+// message, or harmless; nothing is leaked; and the same call, repeated without the failure, gives
+// the same bits as ever.
 #include "test.h"
 #include "base/platform.h"
 
@@ -282,8 +284,8 @@ static void play(Scenario *s) {
   blocks = files = maps = threads = 0;
 }
 
-// Fails calls of the kind one after the other, about `most` of them, evenly spread, where there are more; the
-// number of calls.
+// Fails calls of the kind one after the other, about `most` of them, evenly spread, where there are
+// more; the number of calls.
 static int64_t play_on(const char *target, const char *model, CallKind kind, int err,
                        int64_t most) {
   char path[512];
@@ -316,7 +318,8 @@ static void fail_every(CallKind kind, int err, int64_t least) {
 
 TEST(oom_every_allocation) { fail_every(ON_ALLOC, 0, 13 * 20); }
 
-// Arenas ask for each object apart: a thousand points a model.  Under AddressSanitizer a share of them.
+// Arenas ask for each object apart: a thousand points a model.  Under AddressSanitizer a share of
+// them.
 #ifdef UNDER_ASAN
 enum { MOST_POINTS = 150 };
 #else

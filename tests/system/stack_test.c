@@ -1,4 +1,5 @@
-// stack_test.c -- opening, compiling and running need a bounded stack (LIMIT_STACK_KIB): a thread with no more does all of it.
+// stack_test.c -- opening, compiling and running need a bounded stack (LIMIT_STACK_KIB): a thread
+// with no more does all of it.
 #include "test.h"
 
 #include "base/base.h"

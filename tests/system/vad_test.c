@@ -1,7 +1,9 @@
-// vad_test.c -- one recurrent network in three files, TorchScript and two of ONNX, over a whole recording.
+// vad_test.c -- one recurrent network in three files, TorchScript and two of ONNX, over a whole
+// recording.
 //
-// Each session carries its own state from chunk to chunk, so a difference anywhere would grow: what they say of every chunk must agree, compiled and
-// by the reference evaluation.  The TorchScript program keeps the end of the last chunk itself; ONNX's is given it in front of the next.
+// Each session carries its own state from chunk to chunk, so a difference anywhere would grow: what
+// they say of every chunk must agree, compiled and by the reference evaluation.  The TorchScript
+// program keeps the end of the last chunk itself; ONNX's is given it in front of the next.
 #include "base/platform.h"
 #include "test.h"
 

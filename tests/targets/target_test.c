@@ -1,9 +1,10 @@
 // target_test.c -- every op's samples, compiled.
 //
-// Each sample is optimised and compiled for each target that is there, and run on one, two and three threads: the same bits
-// on each, and within rounding what the interpreter gives for the sample as it stands.  Once more, every kernel is called with
-// each argument in a mapping of its own, right before a page that cannot be touched and right behind one; and as code that
-// checks the index of each access.
+// Each sample is optimised and compiled for each target that is there, and run on one, two and
+// three threads: the same bits on each, and within rounding what the interpreter gives for the
+// sample as it stands.  Once more, every kernel is called with each argument in a mapping of its
+// own, right before a page that cannot be touched and right behind one; and as code that checks the
+// index of each access.
 #include "compile/compile.h"
 #include "ir/interpret.h"
 #include "sample.h"
@@ -34,10 +35,8 @@ typedef struct Fenced {
       slack;  // room: of pages between the fences; slack: bytes behind the end that must not change
   int fill;   // of the slack
 } Fenced;
-static Fenced
-    fenced[2]
-          [MAX_ARGS +
-           1];  // right behind a fence and right before one; kept, and grown where one is too small
+static Fenced fenced[2][MAX_ARGS + 1];  // right behind a fence and right before one; kept, and
+                                        // grown where one is too small
 
 // `align`: of the first byte; an argument's elements may lie at any multiple of their own size.
 static void fence_open(Fenced *f, int64_t bytes, int64_t align, bool at_end) {
@@ -70,7 +69,8 @@ static bool slack_kept(const Fenced *f) {
   return true;
 }
 
-// What a kernel reads or writes outside an argument is a fault, or a change of the slack, or a result that depends on it.
+// What a kernel reads or writes outside an argument is a fault, or a change of the slack, or a
+// result that depends on it.
 static int32_t call_fenced(const Program *p, int32_t kernel, void *const *args, const int64_t *size,
                            const int64_t *dims, int64_t begin, int64_t end) {
   const ProgKernel *k = &p->kernel[kernel];
@@ -226,7 +226,8 @@ TEST(samples_on_cpu) { check_all("cpu", 3, AS_IT_IS); }
 TEST(samples_on_cpu_fenced) { check_all("cpu", 3, FENCED); }
 TEST(samples_on_cpu_checked) { check_all("cpu", 3, CHECKED); }
 
-// A driver's compiler takes long: one sample in 48, others each time that another number is given (SAMPLES=1: all).
+// A driver's compiler takes long: one sample in 48, others each time that another number is given
+// (SAMPLES=1: all).
 TEST(samples_on_opencl) {
   const char *step = getenv("SAMPLES");
   check_some("opencl", 3, AS_IT_IS, step && atoll(step) > 0 ? atoll(step) : 48);

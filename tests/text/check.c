@@ -1,7 +1,8 @@
 // check.c -- matches CHECK lines with the lines of an output (text.h).
 //
 // A pattern is literal but for {{regex}}, [[name:regex]] and [[name]].  It is turned into one POSIX
-// extended regular expression.  Blanks around a pattern are ignored; a line that contains it matches.
+// extended regular expression.  Blanks around a pattern are ignored; a line that contains it
+// matches.
 #include "text/text.h"
 
 #include <regex.h>
@@ -236,8 +237,8 @@ bool check_output(const CheckLines *lines, Str prefix, Str output, Arena *a, int
 
 // ---- generated checks ----
 
-// The texts of two graphs, line by line.  `key` is what is compared: one node more renumbers all values
-// behind it, which must not hide the difference.
+// The texts of two graphs, line by line.  `key` is what is compared: one node more renumbers all
+// values behind it, which must not hide the difference.
 typedef struct DiffText {
   Lines line, key;
 } DiffText;

@@ -1,7 +1,8 @@
 // compare.c -- a graph before and after the passes, run on the same random inputs (text.h).
 //
-// Floats are in [-2, 2), integers in [0, 20).  The last element of each row of a mask is true, so that
-// every row of an attention has a key.  The n-th symbol is 2 + n % 4, unless SIZES gives it a value.
+// Floats are in [-2, 2), integers in [0, 20).  The last element of each row of a mask is true, so
+// that every row of an attention has a key.  The n-th symbol is 2 + n % 4, unless SIZES gives it a
+// value.
 #include "text/text.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // file.c -- reads a text test: sections, RUN lines and checks (text.h).
 //
-// A directive is a comment that begins with a word in capitals and a colon.  A word that is no directive
-// is an error, so that a misspelt check is never taken for prose.
+// A directive is a comment that begins with a word in capitals and a colon.  A word that is no
+// directive is an error, so that a misspelt check is never taken for prose.
 #include "text/text.h"
 
 #include <stdlib.h>
@@ -187,7 +187,8 @@ static bool has_prefix(const TextSection *s, Str p) {
   return false;
 }
 
-// Takes the RUN lines of the first section where it has none; every check must belong to a RUN line.
+// Takes the RUN lines of the first section where it has none; every check must belong to a RUN
+// line.
 static bool finish_section(Reader *r, TextSection *s) {
   r->line = s->first;
   if (!s->run.n) s->run = r->file->section.v[0].run;

@@ -117,7 +117,8 @@ typedef struct Running {
   StrBuf *why;
 } Running;
 
-// Messages of the parser have the file's line numbers: as many empty lines stand before the section.
+// Messages of the parser have the file's line numbers: as many empty lines stand before the
+// section.
 static Graph *parse(Running *r) {
   StrBuf b;
   Graph *g = NULL;

@@ -1,4 +1,5 @@
-// runner.c -- registers every tests/text/FOLDER/NAME.tir as the test tir_FOLDER.NAME, and runs it (text.h).
+// runner.c -- registers every tests/text/FOLDER/NAME.tir as the test tir_FOLDER.NAME, and runs it
+// (text.h).
 #include "text/text.h"
 
 #include "base/platform.h"

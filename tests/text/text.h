@@ -30,7 +30,8 @@ typedef VEC(CheckLine) CheckLines;
 // True when all hold; else *out_line is the line of the check that failed and `why` says how.
 bool check_output(const CheckLines *c, Str prefix, Str output, Arena *a, int *out_line,
                   StrBuf *why);
-// The generated lines of a prefix against the whole text of the graph; the difference goes to `why`.
+// The generated lines of a prefix against the whole text of the graph; the difference goes to
+// `why`.
 bool check_generated(const CheckLines *c, Str prefix, Str graph, Arena *a, int *out_line,
                      StrBuf *why);
 
@@ -76,8 +77,8 @@ typedef struct TextOutput {
   Str all;    // figures, then the graph
   Str graph;  // its text after the passes, long constants shortened
 } TextOutput;
-// Optimises the section's graph, compares its results with those of the graph as written, and checks
-// its kernels.  False: `why` says what went wrong.
+// Optimises the section's graph, compares its results with those of the graph as written, and
+// checks its kernels.  False: `why` says what went wrong.
 bool text_section_run(const TextFile *f, const TextSection *s, const TextRun *r, Arena *a,
                       TextOutput *out, StrBuf *why);
 

@@ -1,10 +1,10 @@
 // case.c -- runs one conformance test and judges it.
 //
-// The model is opened and run as `tenon run` would; inputs and expected outputs come from the test's files.
-// Shape and element type must be equal.  Elements are compared with the type's own tolerance; what does not
-// meet it is held to 1e-3 where the operator is in the table of exceptions, and the result says so.
-// Operators that draw random numbers cannot be compared: their outputs are checked for shape, element type
-// and range.
+// The model is opened and run as `tenon run` would; inputs and expected outputs come from the
+// test's files.  Shape and element type must be equal.  Elements are compared with the type's own
+// tolerance; what does not meet it is held to 1e-3 where the operator is in the table of
+// exceptions, and the result says so.  Operators that draw random numbers cannot be compared: their
+// outputs are checked for shape, element type and range.
 #include "conform/conform.h"
 
 #include "api/model.h"
@@ -81,9 +81,8 @@ static const char *exception_for(const Test *t) {
   return NULL;
 }
 
-// ---- random outputs ----
-// Every element lies in the range of the expected ones, widened by its width; where those are only 0 and
-// 1, it must be one of the two.
+// ---- random outputs ---- Every element lies in the range of the expected ones, widened by its
+// width; where those are only 0 and 1, it must be one of the two.
 static bool random_matches(const Value *got, const Value *want) {
   if (got->kind != VK_TENSOR || want->kind != VK_TENSOR || got->dtype != want->dtype ||
       got->rank != want->rank)
@@ -134,9 +133,8 @@ static bool output_matches(Test *t, const Value *got, const Value *want) {
   return true;
 }
 
-// ---- test data ----
-// Reads one .pb file.  The bytes stay mapped until the process ends: a test is a process of its own, and
-// strings refer to them.
+// ---- test data ---- Reads one .pb file.  The bytes stay mapped until the process ends: a test is
+// a process of its own, and strings refer to them.
 static tenon_status read_pb(Test *t, Run *run, const char *path, OnnxTypeKind kind,
                             const Type *type, Value **out) {
   File f;
@@ -172,8 +170,8 @@ static OnnxTypeKind declared_kind(const Model *m, bool output, const char *name)
   return OT_TENSOR;
 }
 
-// Which parameter the i-th input file feeds.  A file that has initializers among its inputs may come with
-// data for them, too: then the model's own list counts.
+// Which parameter the i-th input file feeds.  A file that has initializers among its inputs may
+// come with data for them, too: then the model's own list counts.
 static int64_t param_for(const Model *m, int64_t nfiles, int64_t i) {
   if (nfiles <= model_ninputs(m) || !m->onnx) return i;
   const OnnxGraph *g = &m->onnx->graph;
@@ -361,7 +359,8 @@ static bool is_first_operand(const Test *t, const Node *param) {
   return false;
 }
 
-// What sizes may follow from: few numbers, that are not what an operator works on.  `first`: integers that are, and scalars, too.
+// What sizes may follow from: few numbers, that are not what an operator works on.  `first`:
+// integers that are, and scalars, too.
 static bool gives_sizes(const Test *t, const Value *v, const Node *param, bool first) {
   enum { FEW = 64 };
   if (!v || v->kind != VK_TENSOR || v->rank > 1 || v->n > FEW || v->dtype == DT_STRING)
@@ -381,7 +380,8 @@ static void note_sizes(Test *t, const Value *v, const Type *type, IntFixed *fixe
   }
 }
 
-// Opens the model again with the sizes of the first data set, and with the inputs that sizes follow from as constants.
+// Opens the model again with the sizes of the first data set, and with the inputs that sizes follow
+// from as constants.
 static tenon_status open_and_fix(Test *t, Run *run, bool first, int64_t *out_n) {
   IntFixed *fixed = arena_array(t->arena, IntFixed, MAX_RANK * 8);
   int64_t nfixed = 0, nin = model_ninputs(t->model), n = 0;

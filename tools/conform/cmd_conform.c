@@ -1,9 +1,10 @@
 // cmd_conform.c -- `tenon conform`: runs ONNX backend tests, each in a process of its own.
 //
-// The parent keeps up to --jobs children.  A child runs one test and writes its verdict to a pipe that also
-// takes its standard error; a child that ends without a verdict, or too late, has crashed.  So no test can
-// harm another, nor the count.  With --batch a child runs several, one after the other, since to open a GPU takes longer than most tests;
-// where it crashes, another goes on behind the test that it crashed in.
+// The parent keeps up to --jobs children.  A child runs one test and writes its verdict to a pipe
+// that also takes its standard error; a child that ends without a verdict, or too late, has
+// crashed.  So no test can harm another, nor the count.  With --batch a child runs several, one
+// after the other, since to open a GPU takes longer than most tests; where it crashes, another goes
+// on behind the test that it crashed in.
 #include "cli/cli.h"
 #include "conform/conform.h"
 #include "cli/opt.h"
@@ -145,7 +146,8 @@ static const char *report_line(Arena *a, const char *text) {
   return str_copy(a, (Str){line, MIN((int64_t)strcspn(line, "\n"), 300)});
 }
 
-// A text without the temporary folder that an archive was unpacked into: paths as the archive has them.
+// A text without the temporary folder that an archive was unpacked into: paths as the archive has
+// them.
 static const char *inside(Arena *a, const Case *c, const char *text) {
   if (!text || !c->archive) return text;
   StrBuf b;

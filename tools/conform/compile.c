@@ -39,7 +39,8 @@ tenon_status conform_compile(const Case *c, const CaseOptions *o, Graph *g, Aren
   CompileReport made = {0};
   OptCall call = {NULL, c->name, str_printf(a, "tenon conform --target plan: %s", c->model)};
   opt_guard(&compile, &call);
-  // The target is asked here, in the test's own process: a device that was opened before a fork does not work after it.
+  // The target is asked here, in the test's own process: a device that was opened before a fork
+  // does not work after it.
   compile.target = o->target;
   compile.threads = 1;  // one process makes the code: the one that waits for us
   compile.cflags = "-O1 -march=native";

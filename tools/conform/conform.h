@@ -1,4 +1,5 @@
-// conform.h -- the parts of `tenon conform`: finding tests, running one, and the numbers between them.
+// conform.h -- the parts of `tenon conform`: finding tests, running one, and the numbers between
+// them.
 #ifndef TENON_TOOLS_CONFORM_CONFORM_H
 #define TENON_TOOLS_CONFORM_CONFORM_H
 
@@ -17,8 +18,8 @@ typedef struct Case {
   const char *output;    // a light test's expected output
   bool program;          // `model` is a StableHLO program that checks itself
   Verdict verdict;
-  const char *
-      reason;  // why not passed; or, for a passed test, a remark (a tolerance exception); may be NULL
+  const char *reason;  // why not passed; or, for a passed test, a remark (a tolerance exception);
+                       // may be NULL
   double seconds;
 } Case;
 typedef VEC(Case) CaseList;
@@ -26,7 +27,8 @@ typedef VEC(Case) CaseList;
 // Appends every test below `path`, in the order of their names.  EIO when the path cannot be read.
 MUST_USE tenon_status conform_find(Arena *a, const char *path, Diag *d, CaseList *out);
 bool conform_is_archive(const char *path);
-// Unpacks into a new temporary folder with the system's tar; *out_folder is set as soon as it exists.
+// Unpacks into a new temporary folder with the system's tar; *out_folder is set as soon as it
+// exists.
 MUST_USE tenon_status conform_unpack(Arena *a, const char *archive, Diag *d,
                                      const char **out_folder);
 void conform_remove(Arena *a, const char *folder);  // a folder and all in it
@@ -53,8 +55,8 @@ MUST_USE tenon_status conform_compile(const Case *c, const CaseOptions *o, Graph
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
 // Of a StableHLO program (program.c).
 Verdict conform_run_program(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
-// Of a test whose stored outputs the specification contradicts: the sentence that decides, and whether `got` is what it asks for;
-// NULL: of no such test (decided.c).
+// Of a test whose stored outputs the specification contradicts: the sentence that decides, and
+// whether `got` is what it asks for; NULL: of no such test (decided.c).
 const char *conform_decided(const Case *c, const Value *got, bool *out_right);
 // A message on one line, without the model's path in front.
 const char *conform_one_line(Arena *a, const char *text, const char *model);

@@ -1,4 +1,5 @@
-// decided.c -- tests whose stored outputs contradict the specification's text: the outputs that it asks for.
+// decided.c -- tests whose stored outputs contradict the specification's text: the outputs that it
+// asks for.
 //
 // Each row has the sentence that decides.  ONNX Runtime gives these outputs too.
 #include "conform/conform.h"

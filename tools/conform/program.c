@@ -1,11 +1,12 @@
 // program.c -- runs a StableHLO program that checks its own results, and judges it.
 //
-// A file has one or more modules; every function with check operations is one graph, whose outputs are what is
-// compared.  The program's constants are inputs of the graph, so that it is computed and not folded away.  A file
-// without checks has passed when it was read and verified.
+// A file has one or more modules; every function with check operations is one graph, whose outputs
+// are what is compared.  The program's constants are inputs of the graph, so that it is computed
+// and not folded away.  A file without checks has passed when it was read and verified.
 //
-// The rules are those of StableHLO's check dialect: expect_eq compares values (a NaN equals nothing), expect_almost_eq within
-// an absolute tolerance, expect_close counts the floats between the two; NaNs are equal for the last two.
+// The rules are those of StableHLO's check dialect: expect_eq compares values (a NaN equals
+// nothing), expect_almost_eq within an absolute tolerance, expect_close counts the floats between
+// the two; NaNs are equal for the last two.
 #include "conform/conform.h"
 
 #include "cli/opt.h"
@@ -60,8 +61,8 @@ static bool same(const HloCheck *k, const Value *a, const Value *b, int64_t i) {
   return isfinite(x) && isfinite(y) && fabs(x - y) <= k->tolerance;
 }
 
-// Sums of floats depend on their order, which is not specified: what cancels may differ by more than a few of its own
-// units.  So they are also held to the units of the largest element.
+// Sums of floats depend on their order, which is not specified: what cancels may differ by more
+// than a few of its own units.  So they are also held to the units of the largest element.
 static const char *const summing[] = {
     "stablehlo.dot_general",   "stablehlo.convolution",        "stablehlo.fft",
     "stablehlo.reduce_window", "stablehlo.select_and_scatter", "stablehlo.scatter",

@@ -1,7 +1,8 @@
 // body.c -- control flow with bodies grown like the graph itself (make.h).
 //
-// A body starts with its own parameters and takes what else it needs from outside as captures.  Its values are those of
-// its first round; the whole node is then run, so that one whose later rounds fail is not kept.
+// A body starts with its own parameters and takes what else it needs from outside as captures.  Its
+// values are those of its first round; the whole node is then run, so that one whose later rounds
+// fail is not kept.
 #include "graphfuzz/make.h"
 #include "eval/control.h"
 

@@ -1,8 +1,10 @@
-// bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
+// bound.c -- running a graph on its own inputs, and how far roundings may take its results
+// (graphfuzz.h).
 //
-// The graph is run again with every value perturbed by a few roundings, those of bodies included; what that changes is the bound.  A sum of
-// constants alone has no value that was perturbed before it, so its constants are.  A convolution that may be done by Winograd's transforms is
-// perturbed by the bound of those (docs/codegen.md).
+// The graph is run again with every value perturbed by a few roundings, those of bodies included;
+// what that changes is the bound.  A sum of constants alone has no value that was perturbed before
+// it, so its constants are.  A convolution that may be done by Winograd's transforms is perturbed
+// by the bound of those (docs/codegen.md).
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "ops/order.h"
@@ -94,8 +96,8 @@ typedef struct Perturb {
 
 enum { PERTURBED = 3, ROUNDINGS = 4, BOUND = 24 };
 
-// What a composite loses inside: in gelu 1 + erf(x) rounds like 1 and is then multiplied by x, of which no more than 16 gives
-// anything but 0 or x itself.
+// What a composite loses inside: in gelu 1 + erf(x) rounds like 1 and is then multiplied by x, of
+// which no more than 16 gives anything but 0 or x itself.
 static double rounds_inside(const Node *n, DType t) {
   return n->op == OP_gelu ? 16 * (t == DT_F64 ? 0x1p-53 : 0x1p-24) : 0;
 }
@@ -119,8 +121,8 @@ static double most_of(const Perturb *s, const Node *n) {
   return most;
 }
 
-// (channels + 11) roundings of 176 times the sum of the magnitudes of all products, each taken for the largest.  The bound is a
-// multiple of what shaking does: a part of it is enough.
+// (channels + 11) roundings of 176 times the sum of the magnitudes of all products, each taken for
+// the largest.  The bound is a multiple of what shaking does: a part of it is enough.
 static double winograd_error(const Perturb *s, const Node *n) {
   enum { GROWN = 176, TAPS = 9 };
   if (!may_be_winograd(n)) return 0;
@@ -184,7 +186,8 @@ static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Va
   }
 }
 
-// A result is known where nothing that it is made of was odd; a body's values count for the results of its node.
+// A result is known where nothing that it is made of was odd; a body's values count for the results
+// of its node.
 static void find_known(Graph *g, const Perturb *s, Arena *a, FuzzBound *b) {
   NodeList all = fuzz_nodes(g, a), l = body_order(g, g->main, a);
   uint8_t *made = arena_array(a, uint8_t, s->n);
@@ -200,8 +203,9 @@ static void find_known(Graph *g, const Perturb *s, Arena *a, FuzzBound *b) {
   for (int64_t i = 0; i < g->main->nresults; i++) b->known[i] &= !made[g->main->result[i]->id];
 }
 
-// Constants of nodes that compute more than an element from an element, and whose floats are constants alone: what such a node loses
-// follows from the magnitudes of what it sums, not from that of its result.
+// Constants of nodes that compute more than an element from an element, and whose floats are
+// constants alone: what such a node loses follows from the magnitudes of what it sums, not from
+// that of its result.
 static void find_summed(const NodeList *l, uint8_t *summed) {
   for (int64_t i = 0; i < l->n; i++) {
     const Node *n = l->v[i];

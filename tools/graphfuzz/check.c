@@ -1,14 +1,15 @@
 // check.c -- a graph and its optimised forms must agree (graphfuzz.h).
 //
 // Oracles, at each of the sizes that the graph's symbols take:
-//  - the plan interpreter's bits after the passes equal the reference interpreter's before, whatever passes are left out, wherever
-//    every rule that fired is exact;
-//  - where a rule that needs a fast-math flag fired, results stay within what the graph makes of a few roundings of each value: it is run
-//    again with every value perturbed by so much, and what that changes is the bound.  Graphs with ops that turn a rounding
-//    into a jump, or with a value that is no finite number, have no such bound;
+//  - the plan interpreter's bits after the passes equal the reference interpreter's before,
+//    whatever passes are left out, wherever every rule that fired is exact;
+//  - where a rule that needs a fast-math flag fired, results stay within what the graph makes of a
+//    few roundings of each value: it is run again with every value perturbed by so much, and what
+//    that changes is the bound.  Graphs with ops that turn a rounding into a jump, or with a value
+//    that is no finite number, have no such bound;
 //  - the graph with its symbols replaced by numbers, and that one optimised, give the same bits;
-//  - with a target: what the compiled graph gives differs from the optimised graph's own run by as much as its class
-//    allows (compiled.c);
+//  - with a target: what the compiled graph gives differs from the optimised graph's own run by as
+//    much as its class allows (compiled.c);
 //  - text, printed and read back, is the same text; that of the optimised graph also runs the same.
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"

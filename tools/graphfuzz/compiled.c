@@ -1,9 +1,10 @@
 // compiled.c -- what a compiled graph must give (graphfuzz.h).
 //
-// The compiled graph is compared with the interpreter's run of the same optimised graph, so that only lowering and generated
-// code can make them differ.  How much they may is a property of each result: whole numbers, what only moves elements and
-// what asks about inputs is the same in every bit; a float that was computed lies within what a few roundings of every
-// value make of it (bound.c); behind an op that turns such a rounding into a jump, only the number of threads can be
+// The compiled graph is compared with the interpreter's run of the same optimised graph, so that
+// only lowering and generated code can make them differ.  How much they may is a property of each
+// result: whole numbers, what only moves elements and what asks about inputs is the same in every
+// bit; a float that was computed lies within what a few roundings of every value make of it
+// (bound.c); behind an op that turns such a rounding into a jump, only the number of threads can be
 // asked about, which may never change a bit.
 #include "graphfuzz/graphfuzz.h"
 #include "base/limits.h"
@@ -204,8 +205,9 @@ static const char *run_all(Compared *c, Program *p, int from, int to) {
   return why;
 }
 
-// No kernel of the program has more code than a limit allows.  A schedule above a limit (base/limits.def: statements, code bytes, processor time)
-// is left for a cheaper one, which is no failure while there is one; a template or a code generator that fails is.
+// No kernel of the program has more code than a limit allows.  A schedule above a limit
+// (base/limits.def: statements, code bytes, processor time) is left for a cheaper one, which is no
+// failure while there is one; a template or a code generator that fails is.
 static const char *over_budget(const FuzzTarget *t) {
   const TargetReport *r = &t->made->target;
   for (int64_t i = 0; r->kernel && i < r->nkernels; i++)

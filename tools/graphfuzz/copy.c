@@ -1,7 +1,7 @@
 // copy.c -- a graph with one change (graphfuzz.h).
 //
-// Every node is made anew in a new graph, so that types follow from the change; what no longer fits is refused by
-// the nodes themselves.
+// Every node is made anew in a new graph, so that types follow from the change; what no longer fits
+// is refused by the nodes themselves.
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "ir/text.h"

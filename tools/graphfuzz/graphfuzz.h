@@ -1,13 +1,15 @@
 // graphfuzz.h -- random graphs over all ops, and what optimising them must not change.
 //
-// A graph is grown from the ops' own samples and the rules' examples: one is drawn, varied (another dtype, more axes, sizes of 0,
-// symbols for sizes), and each operand it wants is taken from what the graph has computed so far, brought to the
-// wanted type by casts, slices and reshapes; now and then it is a new input or a constant.  Bodies of control flow are grown the
-// same way and capture values from outside.  Every node is evaluated as it is made, at every size at which the graph will be
-// run, and left out where that fails: so graphs are valid by construction, and every op is reached through its record alone.
+// A graph is grown from the ops' own samples and the rules' examples: one is drawn, varied (another
+// dtype, more axes, sizes of 0, symbols for sizes), and each operand it wants is taken from what
+// the graph has computed so far, brought to the wanted type by casts, slices and reshapes; now and
+// then it is a new input or a constant.  Bodies of control flow are grown the same way and capture
+// values from outside.  Every node is evaluated as it is made, at every size at which the graph
+// will be run, and left out where that fails: so graphs are valid by construction, and every op is
+// reached through its record alone.
 //
-// Inputs are made from the parameter's name and type alone, sizes from the symbol's name: a graph's text is the whole test.  An input
-// whose name begins with t has ordinary numbers only.
+// Inputs are made from the parameter's name and type alone, sizes from the symbol's name: a graph's
+// text is the whole test.  An input whose name begins with t has ordinary numbers only.
 #ifndef TENON_TESTS_GRAPHFUZZ_H
 #define TENON_TESTS_GRAPHFUZZ_H
 
@@ -61,7 +63,8 @@ typedef struct FuzzBound {
   bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a perturbed run
   Value *spread[FUZZ_RESULTS];  // f64: how far a perturbed run went off, by element
 } FuzzBound;
-// How far a few roundings of every value take the results; not found where a value is no finite number or very large.
+// How far a few roundings of every value take the results; not found where a value is no finite
+// number or very large.
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *out);
 bool fuzz_within(const FuzzBound *b, int64_t result, const Value *want, const Value *got);
 bool fuzz_node_is_steep(const Node *n);
@@ -74,7 +77,8 @@ typedef enum {
   CLASS_ROUNDED,  // within the bound, where there is one
   CLASS_JUMP      // by anything: a rounding decides it
 } FuzzClass;
-// Of each result of the graph.  `tiny`: its inputs or constants have numbers too small to be normal.
+// Of each result of the graph.  `tiny`: its inputs or constants have numbers too small to be
+// normal.
 void fuzz_classes(Graph *g, bool tiny, Arena *a, FuzzClass *out);
 bool fuzz_has_tiny(Graph *g, Value *const *in, Arena *a);
 typedef struct FuzzTarget {
@@ -88,7 +92,8 @@ typedef struct FuzzTarget {
   FuzzStats *st;
   Diag *quiet;
 } FuzzTarget;
-// Compiles the graph and runs it at sizes from..to with one thread and with three: what differs, or NULL.
+// Compiles the graph and runs it at sizes from..to with one thread and with three: what differs, or
+// NULL.
 const char *fuzz_compiled(const FuzzTarget *t, int from, int to);
 
 // ---- graphs (make.c) ----
@@ -114,18 +119,18 @@ typedef struct Edit {
   uint32_t node;
   int64_t a, b;
 } Edit;
-// The graph with one change; inputs that nothing needs are left out.  NULL where the change cannot be made.
+// The graph with one change; inputs that nothing needs are left out.  NULL where the change cannot
+// be made.
 Graph *fuzz_copy(Graph *g, const Edit *e, Diag *d);
 
-// ---- checks (check.c) ----
-// Optimises copies in several ways, runs them and compares: true when all agree; else the message says what differs.
-// *out_valid: the graph itself can be verified and run.
+// ---- checks (check.c) ---- Optimises copies in several ways, runs them and compares: true when
+// all agree; else the message says what differs.  *out_valid: the graph itself can be verified and
+// run.
 bool fuzz_compare(Graph *g, const FuzzWay *way, FuzzStats *st, bool *out_valid, Diag *d);
 bool fuzz_check(uint64_t seed, const FuzzWay *way, FuzzStats *stats, Diag *d);
 
-// ---- reducing (reduce.c) ----
-// A smaller graph that still fails, as text that holds what failed as a comment; `*out_nodes`: how many nodes are left,
-// constants and parameters not counted.
+// ---- reducing (reduce.c) ---- A smaller graph that still fails, as text that holds what failed as
+// a comment; `*out_nodes`: how many nodes are left, constants and parameters not counted.
 void fuzz_reduce(Graph *g, const FuzzWay *way, StrBuf *out, int64_t *out_nodes);
 
 #endif

@@ -199,7 +199,8 @@ static bool shape_item(Maker *m, const Type *t, Item *out) {
   return maker_apply(m, OP_concat, t->rank, part, NULL, 1, out);
 }
 
-// As many elements as the shape has: the first ones of a flat value, and zeros where there are too few.
+// As many elements as the shape has: the first ones of a flat value, and zeros where there are too
+// few.
 static bool resize(Maker *m, Item flat, const Type *t, Item shape, Item *out) {
   Dim want = type_numel(m->g, t), have = type_numel(m->g, type_of(flat.n));
   Item count, src[3], zero;

@@ -1,8 +1,8 @@
 // make.h -- what the files that make random graphs share.
 //
-// An Item is a node of the graph together with its value in each of the runs, so that a node that would fail
-// when run is never kept.  A Scope is a body under construction: the main one, or one of control flow, whose parameters have the values
-// of its first round.
+// An Item is a node of the graph together with its value in each of the runs, so that a node that
+// would fail when run is never kept.  A Scope is a body under construction: the main one, or one of
+// control flow, whose parameters have the values of its first round.
 #ifndef TENON_TOOLS_GRAPHFUZZ_MAKE_H
 #define TENON_TOOLS_GRAPHFUZZ_MAKE_H
 

@@ -1,7 +1,7 @@
 // reduce.c -- a failing graph made small (graphfuzz.h).
 //
-// One edit after the other is tried; one that leaves a graph that runs and still fails is kept, and all are tried
-// again, until none helps.
+// One edit after the other is tried; one that leaves a graph that runs and still fails is kept, and
+// all are tried again, until none helps.
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 

@@ -283,7 +283,8 @@ static bool same_but_zero(const Value *a, const Value *b) {
   return true;
 }
 
-// Where there is no bound, since a rounding may become a jump: one step of an integer, and a loose distance of floats.
+// Where there is no bound, since a rounding may become a jump: one step of an integer, and a loose
+// distance of floats.
 static bool roughly(const Value *a, const Value *b) {
   if (a->kind != VK_TENSOR || b->kind != VK_TENSOR || a->dtype != b->dtype || a->n != b->n)
     return false;

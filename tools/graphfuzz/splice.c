@@ -211,7 +211,8 @@ static void print_weight(Maker *m, StrBuf *b, const char *name, int64_t x, int64
   strbuf_puts(b, "} ");
 }
 
-// Convolutions one after the other with constant weights: what is put into one kernel.  Not all of them can be.
+// Convolutions one after the other with constant weights: what is put into one kernel.  Not all of
+// them can be.
 static Graph *draw_chain(Maker *m) {
   static Diag d;
   static const char *const acts[] = {"relu", "hard_swish", "swish", "neg"};
@@ -252,7 +253,8 @@ static void print_kernel(Maker *m, StrBuf *b, int64_t out, int64_t in, int64_t t
   strbuf_puts(b, "} ");
 }
 
-// One axis: kernels longer than the image, padding on one side or both, steps and dilations of any size, channels from 1.
+// One axis: kernels longer than the image, padding on one side or both, steps and dilations of any
+// size, channels from 1.
 static Graph *draw_line(Maker *m) {
   static Diag d;
   Graph *s = NULL;

@@ -1,8 +1,10 @@
-// cmd_bench.c -- `tenon bench`: how fast a model runs, where its time goes, and how near the machine's limits.
+// cmd_bench.c -- `tenon bench`: how fast a model runs, where its time goes, and how near the
+// machine's limits.
 //
-// Inputs are random, made once.  Runs are timed one by one, with results written into the same buffers, after a time of warming
-// up; a profile is taken in runs of its own, so that measuring steps does not slow down what is reported.  With --resident tensors stay on
-// the device: then a run's time is that until the host sees it end, and the device's own is taken over rows of runs.
+// Inputs are random, made once.  Runs are timed one by one, with results written into the same
+// buffers, after a time of warming up; a profile is taken in runs of its own, so that measuring
+// steps does not slow down what is reported.  With --resident tensors stay on the device: then a
+// run's time is that until the host sees it end, and the device's own is taken over rows of runs.
 #include "cli/inputs.h"
 #include "cli/run/overrides.h"
 #include "cli/opt.h"
@@ -156,7 +158,8 @@ static tenon_status profile(Bench *b) {
   return TENON_OK;
 }
 
-// A kernel that does more than the machine was thought to: that was measured while others worked, so it is done again.
+// A kernel that does more than the machine was thought to: that was measured while others worked,
+// so it is done again.
 static tenon_status make_profile(Bench *b) {
   bool by_loss = opt_given(b->cli, OPT_bench_by_loss);
   Arena *a = &b->cli->arena;

@@ -1,6 +1,8 @@
-// peak.c -- keeps what was measured of this machine (peak.h): a file for each machine and number of threads.
+// peak.c -- keeps what was measured of this machine (peak.h): a file for each machine and number of
+// threads.
 //
-// Of each figure the best counts that was ever measured: a measurement under load gives too little, never too much.
+// Of each figure the best counts that was ever measured: a measurement under load gives too little,
+// never too much.
 #include "cli/bench/peak.h"
 
 #include "base/machine.h"

@@ -1,4 +1,5 @@
-// peak.h -- what this machine can do at most, measured: operations a second, and bytes a second from each level of memory.
+// peak.h -- what this machine can do at most, measured: operations a second, and bytes a second
+// from each level of memory.
 #ifndef TENON_CLI_BENCH_PEAK_H
 #define TENON_CLI_BENCH_PEAK_H
 
@@ -21,12 +22,12 @@ typedef struct Peak {
 MUST_USE tenon_status peak_measure(int threads, Diag *d, Peak *out);
 // The figures of earlier measurements on this machine, else new ones, which are then kept.
 MUST_USE tenon_status peak_get(int threads, Diag *d, Peak *out);
-// Measures, and keeps of each figure the best that was ever measured; *out_file, which may be NULL, gets where, or "" when
-// they cannot be kept.
+// Measures, and keeps of each figure the best that was ever measured; *out_file, which may be NULL,
+// gets where, or "" when they cannot be kept.
 MUST_USE tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **out_file);
 
-// What threads wait for: nanoseconds that a cache line takes to another core and back, and that a job takes in which nobody does
-// anything.  Takes some milliseconds; 0 on one thread.
+// What threads wait for: nanoseconds that a cache line takes to another core and back, and that a
+// job takes in which nobody does anything.  Takes some milliseconds; 0 on one thread.
 typedef struct Latency {
   double round_trip_ns, job_ns;
 } Latency;

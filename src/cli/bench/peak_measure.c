@@ -1,9 +1,10 @@
 // peak_measure.c -- measures the machine's limits (peak.h).
 //
-// Arithmetic: chains of operations in the widest vector registers, enough of them to hide the latency.  Memory: sums over, and
-// copies of, buffers that just one level holds.  Each is done many times by all threads at once, in jobs so short that some
-// fall between two interruptions, and the best counts: whatever disturbs a measurement makes it slower.  Where several threads
-// do much less than as many times what one does, other work has a CPU: then it is tried for longer.
+// Arithmetic: chains of operations in the widest vector registers, enough of them to hide the
+// latency.  Memory: sums over, and copies of, buffers that just one level holds.  Each is done many
+// times by all threads at once, in jobs so short that some fall between two interruptions, and the
+// best counts: whatever disturbs a measurement makes it slower.  Where several threads do much less
+// than as many times what one does, other work has a CPU: then it is tried for longer.
 #include "cli/bench/peak.h"
 
 #include "base/machine.h"
@@ -19,7 +20,8 @@ enum { CHAINS = 12, ROUNDS = 1 << 13, REPEATS = 8, MAX_THREADS = 256, LINE = 64 
 static const int64_t measure_ns = 40000000, patience_ns = 600000000;  // for each figure
 static const int64_t memory_bytes = (int64_t)192 << 20;
 
-// ---- arithmetic: each function does ROUNDS * CHAINS vector operations and gives the operations of one ----
+// ---- arithmetic: each function does ROUNDS * CHAINS vector operations and gives the operations of
+// one ----
 
 // Written out, so that every chain stays in a register.
 #define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
@@ -83,7 +85,8 @@ static int f32_128(void *out) {
 }
 
 typedef int ChainsFn(void *out);
-// The fastest way to do operations of a kind; NULL: the machine has none of its own, and does them as f32.
+// The fastest way to do operations of a kind; NULL: the machine has none of its own, and does them
+// as f32.
 static ChainsFn *chains_of(const Machine *m, OpsKind kind) {
 #if defined(__x86_64__)
   bool wide = m->has & CPU_AVX512;
@@ -204,7 +207,8 @@ static void measure_ops(Workers *w, Job *job, double *alone, Peak *out) {
   }
 }
 
-// Buffers of half of what a level holds, so that all of it stays there; of memory more than any cache holds.
+// Buffers of half of what a level holds, so that all of it stays there; of memory more than any
+// cache holds.
 static void measure_memory(Workers *w, Job *job, Peak *out) {
   int n = workers_count(w);
   int64_t hold[LEVELS] = {job->m.l1_bytes / 2, job->m.l2_bytes / 2, job->m.l3_bytes / 2 / n,

@@ -1,9 +1,10 @@
 // profile.c -- where a run's time goes (profile.h).
 //
-// A step takes at least the time of its operations at the peak of their kind, or of its bytes at the rate of the level of memory that
-// they come from; the larger of the two is its roofline.  Constants come from the level that holds all of the
-// program's constants and its arena, since all of them are gone through in every run; other values from the level that holds
-// those of the step, since they were written just before.  Bytes read and written in pairs go at the rate of copying.
+// A step takes at least the time of its operations at the peak of their kind, or of its bytes at
+// the rate of the level of memory that they come from; the larger of the two is its roofline.
+// Constants come from the level that holds all of the program's constants and its arena, since all
+// of them are gone through in every run; other values from the level that holds those of the step,
+// since they were written just before.  Bytes read and written in pairs go at the rate of copying.
 #include "cli/bench/profile.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ typedef struct Needs {
 #define NO_TYPE ((DType)0)
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
-// What a kernel multiplies in: the type of its largest constant, or of its operands where it has none.  Constants in words hold
-// pairs of bf16 or four bytes, whichever the operands are.
+// What a kernel multiplies in: the type of its largest constant, or of its operands where it has
+// none.  Constants in words hold pairs of bf16 or four bytes, whichever the operands are.
 static OpsKind ops_kind(const Program *p, const ProgFunction *f, const ProgStep *st) {
   DType constant = NO_TYPE, operand = NO_TYPE;
   int64_t largest = 0;

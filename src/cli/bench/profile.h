@@ -28,7 +28,8 @@ typedef struct Profile {
 void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Profile *out);
 // Seconds that the model's operations take at least, each at the peak of its kind.
 double profile_compute_seconds(const Program *p, const Peak *peak);
-// Whether a kernel whose operations are those that it does was faster than the machine was thought to be.
+// Whether a kernel whose operations are those that it does was faster than the machine was thought
+// to be.
 bool profile_beats(const Profile *p, const Peak *peak);
 void profile_print(Cli *c, const Profile *p);
 void profile_json(JsonWriter *w, const Profile *p);

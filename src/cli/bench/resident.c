@@ -1,7 +1,8 @@
 // resident.c -- see resident.h.
 //
-// Calls go into a stream as a caller with one would make them: nothing is copied to or from the host, and the host waits for the last of a
-// row alone.  So a row takes as long as the device needs, or the host to issue it where that is slower.
+// Calls go into a stream as a caller with one would make them: nothing is copied to or from the
+// host, and the host waits for the last of a row alone.  So a row takes as long as the device
+// needs, or the host to issue it where that is slower.
 #include "cli/bench/resident.h"
 
 static tenon_status open_device(Resident *r, const Program *p, Diag *d) {

@@ -1,4 +1,5 @@
-// resident.h -- `--resident` of `tenon bench` and `conform`: inputs and outputs that stay in a device's memory.
+// resident.h -- `--resident` of `tenon bench` and `conform`: inputs and outputs that stay in a
+// device's memory.
 #ifndef TENON_CLI_BENCH_RESIDENT_H
 #define TENON_CLI_BENCH_RESIDENT_H
 
@@ -25,7 +26,8 @@ MUST_USE tenon_status resident_call(const Resident *r, Session *s, uint64_t seed
 // The results that lie there, compared with those of a run from and to the host: the same bits.
 MUST_USE tenon_status resident_compare(const Resident *r, const Program *p, Value *const *results,
                                        Arena *a, Diag *d);
-// All of it once: calls give the bits of the run that these are the results of.  Nothing to do for a program of the host.
+// All of it once: calls give the bits of the run that these are the results of.  Nothing to do for
+// a program of the host.
 MUST_USE tenon_status resident_check(Session *s, uint64_t seed, Value *const *in,
                                      Value *const *results, Arena *a, Diag *d);
 // Nanoseconds of a call by the device's clock, over `n` of them back to back.

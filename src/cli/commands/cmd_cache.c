@@ -1,4 +1,5 @@
-// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, making it less, and archives of it.
+// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, making it less, and archives of
+// it.
 #include "cli/files.h"
 
 #include "base/cache.h"

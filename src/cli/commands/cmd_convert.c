@@ -1,7 +1,8 @@
-// cmd_convert.c -- `tenon convert`: a model, or its weights alone, as a file that other programs read.
+// cmd_convert.c -- `tenon convert`: a model, or its weights alone, as a file that other programs
+// read.
 //
-// The ending of the output's name decides.  Graphs are written by exporters/; of weights, packed ones are unpacked and views made dense.  A
-// model with a graph gives its constants by name.
+// The ending of the output's name decides.  Graphs are written by exporters/; of weights, packed
+// ones are unpacked and views made dense.  A model with a graph gives its constants by name.
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/opt.h"
@@ -140,7 +141,8 @@ static tenon_status convert_weights(Cli *c, Model *m, const char *path) {
 
 // ---- graphs ----
 
-// Rules are applied, but nothing is laid out or fused for a machine: no other program knows our kernels.
+// Rules are applied, but nothing is laid out or fused for a machine: no other program knows our
+// kernels.
 static tenon_status optimise(Cli *c, Graph *g, bool exact) {
   CompileOptions o;
   CompileReport made = {0};
@@ -174,7 +176,8 @@ static tenon_status convert_onnx(Cli *c, Model *m, const char *path) {
   return TENON_OK;
 }
 
-// Shape arithmetic must be gone, since sizes are numbers there; so what changes no bit is done in any case.
+// Shape arithmetic must be gone, since sizes are numbers there; so what changes no bit is done in
+// any case.
 static tenon_status convert_stablehlo(Cli *c, Model *m, const char *path) {
   TRY(model_need_supported(m, &c->diag));
   TRY(optimise(c, m->graph,

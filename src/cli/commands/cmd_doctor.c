@@ -1,7 +1,7 @@
 // cmd_doctor.c -- `tenon doctor`: what this machine has, what is missing, and how to get it.
 //
-// Nothing is changed and nothing is fetched.  Only what is listed as needed for running is needed by the
-// program itself; the rest is for building, testing and drawing.
+// Nothing is changed and nothing is fetched.  Only what is listed as needed for running is needed
+// by the program itself; the rest is for building, testing and drawing.
 #include "cli/cli.h"
 #include "cli/bench/peak.h"
 #include "cli/commands/layers.h"
@@ -158,7 +158,8 @@ static const char *find_program(Arena *a, const char *names) {
   return NULL;
 }
 
-// Asks Python which packages it could import, without importing them: one bit each, -1 without Python.
+// Asks Python which packages it could import, without importing them: one bit each, -1 without
+// Python.
 static int python_packages(void) {
   FILE *p =
       popen("python3 -c 'import importlib.util as u; print(\"\".join(str(int(u.find_spec(n) is not "

@@ -1,7 +1,8 @@
 // cmd_graph.c -- `tenon graph`: a model's graph as a page, a picture, for Graphviz or as data.
 //
-// A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With --optimised the graph
-// as it was is drawn first: nodes never change, so the old main body is there to be shown beside the new one.
+// A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With
+// --optimised the graph as it was is drawn first: nodes never change, so the old main body is there
+// to be shown beside the new one.
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/open.h"

@@ -1,7 +1,7 @@
 // cmd_ops.c -- `tenon ops`: every operator, from the records themselves.
 //
-// Two tables: the operators of the IR with the ONNX form that maps to each directly, and the further ONNX
-// forms (older opsets, other domains) that import rows bring up to date or refuse.
+// Two tables: the operators of the IR with the ONNX form that maps to each directly, and the
+// further ONNX forms (older opsets, other domains) that import rows bring up to date or refuse.
 #include "cli/cli.h"
 
 #include "frontends/common/frontend.h"

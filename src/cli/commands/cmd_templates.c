@@ -1,6 +1,8 @@
-// cmd_templates.c -- `tenon templates`: the templates of kernels in order of preference, and the fields of their schedules.
+// cmd_templates.c -- `tenon templates`: the templates of kernels in order of preference, and the
+// fields of their schedules.
 //
-// Everything comes from lower/templates.def and the templates' own declarations; with --markdown it is docs/reference/templates.md.
+// Everything comes from lower/templates.def and the templates' own declarations; with --markdown it
+// is docs/reference/templates.md.
 #include "cli/cli.h"
 
 #include "lower/template.h"

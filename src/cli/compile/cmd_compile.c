@@ -102,7 +102,8 @@ static const char *header_of(const CompileCommand *m) {
   return str_printf(&m->cli->arena, "%.*s.h", (int)n, m->output);
 }
 
-// model.o or model.so, and model.h beside it, which comes last: what has no header is not written either.
+// model.o or model.so, and model.h beside it, which comes last: what has no header is not written
+// either.
 static tenon_status write_with_header(CompileCommand *m, const char *symbol, const char *weights) {
   Cli *c = m->cli;
   bool shared = m->emit == EMIT_SO;
@@ -134,7 +135,8 @@ static tenon_status write_output(CompileCommand *m) {
   return artifact_write_all(m->variant, m->nvariants, m->output, &c->diag);
 }
 
-// A graph that was to be split may all be one machine's: where the file has that variant already, it is none of its own.
+// A graph that was to be split may all be one machine's: where the file has that variant already,
+// it is none of its own.
 static tenon_status keep_variant(CompileCommand *m) {
   const char *target = program_target(m->program, &m->cli->arena);
   for (int i = 0; i < m->nvariants; i++)
@@ -149,8 +151,8 @@ static tenon_status keep_variant(CompileCommand *m) {
   return TENON_OK;
 }
 
-// What the command line says, for the target at hand.  Of several variants each takes what has a meaning for it; a single one
-// refuses what has none.
+// What the command line says, for the target at hand.  Of several variants each takes what has a
+// meaning for it; a single one refuses what has none.
 static tenon_status set_options(CompileCommand *m) {
   CompileOptions *o = &m->compile;
   TRY(opt_compile(m->cli, o));
@@ -420,8 +422,8 @@ static const char *default_output(const CompileCommand *m) {
   return str_printf(&c->arena, "%.*s%s", n, base, emits[m->emit].ending);
 }
 
-// The machine that code is made for: this one, and what is said otherwise.  A CPU has its own features, and so has
-// another architecture.
+// The machine that code is made for: this one, and what is said otherwise.  A CPU has its own
+// features, and so has another architecture.
 static int choose_machine(CompileCommand *m) {
   Cli *c = m->cli;
   Machine host;

@@ -13,7 +13,8 @@ typedef struct CompileC {
   const char *output, *header, *weights;  // files; header and weights may be NULL
 } CompileC;
 
-// What the command line asks for; CLI_USAGE with a message where it does not fit.  An embedded machine has small caches.
+// What the command line asks for; CLI_USAGE with a message where it does not fit.  An embedded
+// machine has small caches.
 int compile_c_choose(Cli *c, const char *output, Machine *m, CompileC *out);
 MUST_USE tenon_status compile_c_write(Cli *c, const CompileC *o);
 // --constant NAME=F.npy

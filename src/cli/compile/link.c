@@ -1,8 +1,9 @@
 // link.c -- compiled models as shared libraries and programs (link.h).
 //
-// An object file and a small C file are linked with the runtime archive, which is in this program's folder or in the lib folder
-// next to it.  The C compiler works in a temporary folder, and file_write puts the finished file in its place.  So whatever stops the
-// compiler or this program, the output is the old file or the new one.
+// An object file and a small C file are linked with the runtime archive, which is in this program's
+// folder or in the lib folder next to it.  The C compiler works in a temporary folder, and
+// file_write puts the finished file in its place.  So whatever stops the compiler or this program,
+// the output is the old file or the new one.
 #include "cli/compile/link.h"
 
 #include "base/machine.h"

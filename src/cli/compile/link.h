@@ -5,8 +5,8 @@
 #include "cli/cli.h"
 #include "runtime/program.h"
 
-// `shared`: a library that has the model's function; else a program that reads and writes .npy files.
-// `weights` as in object_write.
+// `shared`: a library that has the model's function; else a program that reads and writes .npy
+// files.  `weights` as in object_write.
 MUST_USE tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool shared,
                                    const char *weights, const char *path);
 

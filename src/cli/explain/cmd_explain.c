@@ -1,4 +1,5 @@
-// cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
+// cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save
+// (explain.h).
 #include "cli/verify/verify_precision.h"
 #include "cli/run/overrides.h"
 #include "cli/explain/explain_kernel.h"
@@ -315,7 +316,8 @@ static void json_layout(JsonWriter *w, const LayoutReport *l, const DimBinding *
   json_end_array(w);
 }
 
-// The schedules of a kernel: that of its first variant in the record itself, and those of all by the label that --schedule takes.
+// The schedules of a kernel: that of its first variant in the record itself, and those of all by
+// the label that --schedule takes.
 static void json_schedules(JsonWriter *w, const Compiled *c, const Node *fused) {
   const KernelUse *first = NULL;
   for (int64_t i = 0; i < c->nuses && !first; i++)
@@ -461,8 +463,8 @@ static tenon_status place(ExplainReport *t) {
   return TENON_OK;
 }
 
-// The plan, and the loops of the graph's kernels, to know which have none.  A model that cannot be planned or compiled can be
-// explained without, unless a schedule is asked for.
+// The plan, and the loops of the graph's kernels, to know which have none.  A model that cannot be
+// planned or compiled can be explained without, unless a schedule is asked for.
 static tenon_status lower(ExplainReport *t) {
   Cli *c = t->cli;
   bool must = t->options.schedule.n > 0;

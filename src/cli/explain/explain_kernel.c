@@ -1,4 +1,5 @@
-// explain_kernel.c -- `tenon explain --kernel`: one kernel in full: its schedule, its loops with their assembly, or a device's text.
+// explain_kernel.c -- `tenon explain --kernel`: one kernel in full: its schedule, its loops with
+// their assembly, or a device's text.
 #include "cli/explain/explain_kernel.h"
 
 #include "base/platform.h"
@@ -33,8 +34,8 @@ static int64_t number_of(const ExplainReport *t, const Node *n) {
   return -1;
 }
 
-// Whether it is meant: by number, by its name, or by that of a node in it where no kernel has this name.  A model may have numbers
-// as names, which exporters give to values: then both are meant.
+// Whether it is meant: by number, by its name, or by that of a node in it where no kernel has this
+// name.  A model may have numbers as names, which exporters give to values: then both are meant.
 static bool is_wanted(const ExplainReport *t, const KernelUse *u, const char *text, KernelFit fit) {
   int64_t number;
   if (str_to_i64(str_of(text), &number) && number >= 0 && number == number_of(t, u->node))

@@ -1,4 +1,5 @@
-// explain_steps.h -- the steps of a program for several machines: where each is done, and what is copied between them.
+// explain_steps.h -- the steps of a program for several machines: where each is done, and what is
+// copied between them.
 #ifndef TENON_CLI_EXPLAIN_EXPLAIN_STEPS_H
 #define TENON_CLI_EXPLAIN_EXPLAIN_STEPS_H
 

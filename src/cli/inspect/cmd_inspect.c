@@ -1,8 +1,8 @@
 // cmd_inspect.c -- `tenon inspect`: what is in a model and what it costs.
 //
-// Only the model's own file is opened, and of it only the structure is read: weights stay on the disk.
-// Operators and parameters are counted as the file has them; cost and memory are those of the graph, at the
-// sizes given with --dim (else 1).
+// Only the model's own file is opened, and of it only the structure is read: weights stay on the
+// disk.  Operators and parameters are counted as the file has them; cost and memory are those of
+// the graph, at the sizes given with --dim (else 1).
 #include "cli/inspect/inspect.h"
 #include "cli/verify/findings.h"
 #include "cli/inputs.h"

@@ -1,4 +1,5 @@
-// inspect_weights.c -- `tenon inspect` of a file that holds weights alone, or a program whose inputs are not known yet.
+// inspect_weights.c -- `tenon inspect` of a file that holds weights alone, or a program whose
+// inputs are not known yet.
 #include "cli/inspect/inspect.h"
 #include "cli/tensors.h"
 

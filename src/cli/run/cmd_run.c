@@ -293,8 +293,8 @@ static tenon_status write_whole(RunCommand *r, const char *path) {
   return s;
 }
 
-// The output that an expected array is for: by name, or by position where it has none of its own.  *item is
-// the position in a sequence, else -1.
+// The output that an expected array is for: by name, or by position where it has none of its own.
+// *item is the position in a sequence, else -1.
 static int64_t find_output(const RunCommand *r, const NdArray *v, int64_t narrays, int64_t *item) {
   const Body *b = r->model->graph->main;
   int64_t i;
@@ -563,7 +563,8 @@ static tenon_status execute(RunCommand *r) {
 
 static const char no_codegen[] = "tenon-codegen was not found";
 
-// Where nobody says: the fastest target, where it can be made and nothing is asked for that only the interpreter does.
+// Where nobody says: the fastest target, where it can be made and nothing is asked for that only
+// the interpreter does.
 static const char *choose_target(const Cli *c, const char **why) {
   static const int own[] = {OPT_run_expand, OPT_run_level, OPT_run_max_ops};
   *why = NULL;

@@ -1,7 +1,8 @@
 // compare.c -- compares values element by element.
 //
 // Integers, bool, text, fp8 and smaller floats must be equal; the rest within a tolerance that is
-// near what the type can hold.  The message names the worst element, which is where one starts to look.
+// near what the type can hold.  The message names the worst element, which is where one starts to
+// look.
 #include "cli/tensors.h"
 
 #include "base/json.h"
@@ -73,7 +74,8 @@ void print_element(StrBuf *b, const Value *v, int64_t i) {
   }
 }
 
-// How far one pair of reals is outside: 0 inside, the excess over the bound, infinite where nothing helps.
+// How far one pair of reals is outside: 0 inside, the excess over the bound, infinite where nothing
+// helps.
 static double excess(double got, double want, Tolerance t, double *abs_diff) {
   *abs_diff = 0;
   if (isnan(got) && isnan(want)) return 0;

@@ -1,8 +1,8 @@
 // outputs.c -- writes the outputs of a run to .npz, .npy and .json files (outputs.h has the forms).
 //
 // Needs:      values that live until it returns.
-// Guarantees: each file is replaced at once or left as it was; F.npz.json is written before F.npz, so that whoever sees the new
-//             archive sees what belongs to it.
+// Guarantees: each file is replaced at once or left as it was; F.npz.json is written before F.npz,
+//             so that whoever sees the new archive sees what belongs to it.
 #include "cli/run/outputs.h"
 
 #include "base/json.h"

@@ -1,7 +1,8 @@
 // overrides.c -- inputs that have a default in the model's file, and sizes that are fixed.
 //
-// An initializer that is also listed as an input is the input's default.  Such inputs are constants, as most files that list
-// them mean it, unless the command line gives them: then the model is opened again with them as inputs.
+// An initializer that is also listed as an input is the input's default.  Such inputs are
+// constants, as most files that list them mean it, unless the command line gives them: then the
+// model is opened again with them as inputs.
 
 #include "base/npy.h"
 #include "cli/inputs.h"

@@ -1,7 +1,9 @@
-// per_node.h -- `tenon run --compare interp --per-node`: which step of a compiled model is the first to differ.
+// per_node.h -- `tenon run --compare interp --per-node`: which step of a compiled model is the
+// first to differ.
 //
-// The optimised graph is also compiled for the host, where the reference evaluations do everything.  That program runs
-// first, and every result is kept; the other one's results are held against them as they are made.
+// The optimised graph is also compiled for the host, where the reference evaluations do
+// everything.  That program runs first, and every result is kept; the other one's results are held
+// against them as they are made.
 #ifndef TENON_CLI_RUN_PER_NODE_H
 #define TENON_CLI_RUN_PER_NODE_H
 
@@ -25,8 +27,8 @@ typedef struct PerNode {
   const char *why;  // of the first difference; NULL while there is none
 } PerNode;
 
-// Runs the reference and makes `so` observe the session that is compared.  The graph and its plan are those that `tested`
-// was made of.
+// Runs the reference and makes `so` observe the session that is compared.  The graph and its plan
+// are those that `tested` was made of.
 MUST_USE tenon_status per_node_start(PerNode *p, Graph *g, const MemPlan *plan,
                                      const Compiled *tested, Value *const *inputs,
                                      SessionOptions *so);

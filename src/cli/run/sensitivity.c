@@ -1,13 +1,14 @@
 // sensitivity.c -- perturbed runs of the interpreter (sensitivity.h).
 //
-// How:        each run multiplies every element of every float result by 1 + u, u random within a few roundings of its type.
+// How:        each run multiplies every element of every float result by 1 + u, u random within a
+// few roundings of its type.
 // Guarantees: the same factors on every machine, for the same model and inputs.
 #include "cli/run/sensitivity.h"
 
 #include <math.h>
 
-// Runs; roundings of a value; how much further than those runs a result may be: few runs seldom find the worst case, and kernels
-// such as Winograd's round more than once.
+// Runs; roundings of a value; how much further than those runs a result may be: few runs seldom
+// find the worst case, and kernels such as Winograd's round more than once.
 enum { RUNS = 2, ROUNDINGS = 4, ROOM = 8 };
 
 typedef struct Perturb {
@@ -30,7 +31,8 @@ static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *
 
 static void dead(void *ctx, const Node *n, int result) { (void)ctx, (void)n, (void)result; }
 
-// Only what the step made itself: an alias shows another's elements, and what is borrowed is the caller's.
+// Only what the step made itself: an alias shows another's elements, and what is borrowed is the
+// caller's.
 static tenon_status perturb(void *ctx, Run *run, const Node *n, int result, Value **v) {
   Perturb *p = ctx;
   (void)run, (void)n, (void)result;

@@ -1,9 +1,10 @@
 // cmd_verify.c -- `tenon verify`: every check that needs no run.
 //
-// Opening a model checks the file and infers every type; then the graph's invariants, the support of all
-// operators, and that each file of external data is there, in its place and long enough.  What a run lets pass
-// with the computed answer (a declared shape that is wrong, a domain that is not imported) is a warning.  What is
-// sound is then analysed (analyse/analyse.h); a finding that is an error fails the model.
+// Opening a model checks the file and infers every type; then the graph's invariants, the support
+// of all operators, and that each file of external data is there, in its place and long enough.
+// What a run lets pass with the computed answer (a declared shape that is wrong, a domain that is
+// not imported) is a warning.  What is sound is then analysed (analyse/analyse.h); a finding that
+// is an error fails the model.
 #include "cli/verify/findings.h"
 #include "cli/open.h"
 #include "cli/run/overrides.h"

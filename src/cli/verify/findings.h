@@ -8,7 +8,8 @@
 
 // Of the model as it was read, with what its file holds beyond the graph.
 void findings_collect(Model *m, bool weights, Arena *a, Analysis *out);
-// One line each, with a hint at the first of a code; `all`: every one, else the first few of each code.
+// One line each, with a hint at the first of a code; `all`: every one, else the first few of each
+// code.
 typedef bool FindingFilter(const Finding *f);
 void findings_print(const Analysis *an, FindingFilter *wanted, bool all);
 bool finding_is_dead(const Finding *f);  // of something unused

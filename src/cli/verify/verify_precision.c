@@ -1,8 +1,9 @@
-// verify_precision.c -- `tenon verify --precision`: what multiplying in another type does to a model's results.
+// verify_precision.c -- `tenon verify --precision`: what multiplying in another type does to a
+// model's results.
 //
-// The model is run on the same inputs twice, by the interpreter as it is and compiled with the precision, and the results
-// are laid beside each other: the largest error over the largest value, beside what is expected, and whether the largest
-// element of a result is still the same one.
+// The model is run on the same inputs twice, by the interpreter as it is and compiled with the
+// precision, and the results are laid beside each other: the largest error over the largest value,
+// beside what is expected, and whether the largest element of a result is still the same one.
 #include "cli/verify/verify_precision.h"
 
 #include "cli/inputs.h"

@@ -6,8 +6,8 @@
 #include "passes/passes.h"
 
 int verify_precision(Cli *c);
-// Of the largest value: half a step of bf16 for each rounding of a value and of a product's operand on the way, which add up as
-// errors that do not depend on each other.
+// Of the largest value: half a step of bf16 for each rounding of a value and of a product's operand
+// on the way, which add up as errors that do not depend on each other.
 double precision_expected(const PrecisionReport *r);
 
 #endif

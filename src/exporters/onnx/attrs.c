@@ -1,7 +1,8 @@
 // attrs.c -- attributes, tensors and types as ONNX's messages.
 //
-// An attribute that has its default is left out: ONNX's defaults are those of our records, and an operator set that does not know an
-// attribute then takes the node all the same.  Those that ONNX requires are named by the form.
+// An attribute that has its default is left out: ONNX's defaults are those of our records, and an
+// operator set that does not know an attribute then takes the node all the same.  Those that ONNX
+// requires are named by the form.
 #include "exporters/onnx/write.h"
 
 // Fields of the messages, as onnx.proto numbers them.

@@ -1,6 +1,7 @@
 // forms.c -- ops whose ONNX form differs from their record's, and what is said by other ops.
 //
-// Every op that has an ONNX spelling in its record is written by it: the record is its row.  Here are the rows of the others.
+// Every op that has an ONNX spelling in its record is written by it: the record is its row.  Here
+// are the rows of the others.
 #include "eval/contract.h"
 #include "eval/control.h"
 #include "eval/contrib.h"
@@ -265,7 +266,8 @@ static Node *by_einsum(Graph *g, const dot_attrs *at, Node *a, Node *b) {
   return NA(g, einsum, &e, a, b);
 }
 
-// A matrix product where one axis is summed and each side has one of its own (lhs any number, where nothing is batched).
+// A matrix product where one axis is summed and each side has one of its own (lhs any number, where
+// nothing is batched).
 static Node *rewrite_dot(Graph *g, Node *n) {
   const dot_attrs *at = n->attrs;
   Node *a = n->src[0], *b = n->src[1];
@@ -297,7 +299,8 @@ static Node *rewrite_float_mod(Graph *g, Node *n) {
   return dtype_is_float(type_of(n)->dtype) ? rewrite_mod(g, n) : NULL;
 }
 
-// ONNX's minimum and maximum know no bool, its roundings no integers, and its negation nothing unsigned.
+// ONNX's minimum and maximum know no bool, its roundings no integers, and its negation nothing
+// unsigned.
 static Node *rewrite_min(Graph *g, Node *n) {
   return type_of(n)->dtype == DT_BOOL ? N(g, and, n->src[0], n->src[1]) : NULL;
 }
@@ -313,7 +316,8 @@ static Node *rewrite_neg(Graph *g, Node *n) {
   return dtype_class(t) == DC_UINT ? N(g, sub, node_scalar(g, t, 0), n->src[0]) : NULL;
 }
 
-// `into` by shape arithmetic: each size of the shape times those of the axes that go there; -1 stays what is left over.
+// `into` by shape arithmetic: each size of the shape times those of the axes that go there; -1
+// stays what is left over.
 static Node *rewrite_reshape(Graph *g, Node *n) {
   const reshape_attrs *at = n->attrs;
   Ints shape;
@@ -336,7 +340,8 @@ static Node *rewrite_reshape(Graph *g, Node *n) {
   return NA(g, reshape, &plain, n->src[0], to);
 }
 
-// A mask for all queries alike is written for each: ONNX says that masks broadcast, ONNX Runtime that this axis does not.
+// A mask for all queries alike is written for each: ONNX says that masks broadcast, ONNX Runtime
+// that this axis does not.
 static Node *rewrite_attention(Graph *g, Node *n) {
   enum { MASK = 3 };
   Node *mask = src_or_null(g, n, MASK);

@@ -1,7 +1,8 @@
 // proto.h -- protobuf messages under construction.
 //
-// A message is pieces of memory in order: small fields are put together in a buffer, large ones are referred to in place.  So
-// weights go from the model's file to the new one without a copy in between.
+// A message is pieces of memory in order: small fields are put together in a buffer, large ones are
+// referred to in place.  So weights go from the model's file to the new one without a copy in
+// between.
 #ifndef TENON_EXPORTERS_ONNX_PROTO_H
 #define TENON_EXPORTERS_ONNX_PROTO_H
 

@@ -1,7 +1,9 @@
-// types.c -- which element types ONNX's operators take, and what is said by others where an operator does not take a node's.
+// types.c -- which element types ONNX's operators take, and what is said by others where an
+// operator does not take a node's.
 //
-// Readers refuse a whole file if an operator has a type that it does not support.  So every node is checked against types.def.
-// What no operator set supports is decomposed, cast to a type in which the result is the same, or refused by name.
+// Readers refuse a whole file if an operator has a type that it does not support.  So every node is
+// checked against types.def.  What no operator set supports is decomposed, cast to a type in which
+// the result is the same, or refused by name.
 #include "eval/movement.h"
 #include "eval/scalar.h"
 #include "exporters/onnx/write.h"
@@ -71,7 +73,8 @@ static Node *within(Graph *g, Node *n, DType wide) {
   return as(g, node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name), t);
 }
 
-// Sums and products are the same up to the narrow type's bits, and what is chosen among elements fits them.
+// Sums and products are the same up to the narrow type's bits, and what is chosen among elements
+// fits them.
 Node *onnx_widen(Graph *g, Node *n) {
   const char *op;
   DType t = type_of(n)->dtype, wide = dtype_bits(t) < 32 ? DT_I32 : DT_I64;
@@ -96,8 +99,8 @@ Node *onnx_unsigned_relu(Graph *g, Node *n) {
 enum { WORD = 64 };  // bits in which signed integers are shifted
 static const uint64_t SIGN = (uint64_t)1 << (WORD - 1);
 
-// A constant amount within a word, as u64, and where it moves the sign to; what is beyond the word counts as `far`.  NULL: it is no
-// constant, or has one beyond where `far` is negative.
+// A constant amount within a word, as u64, and where it moves the sign to; what is beyond the word
+// counts as `far`.  NULL: it is no constant, or has one beyond where `far` is negative.
 static Node *known_amount(Graph *g, const Node *by, int64_t far, Node **out_sign) {
   const void *data;
   const Type *t = type_of(by);

@@ -1,11 +1,14 @@
 // write.c -- a graph as an ONNX model.
 //
-// Every node of the graph becomes one of the file, in order, and constants initializers of the main graph, which bodies see, too.  The
-// operator set is the newest that an op, an attribute or a type of the graph needs, at least ONNX_OPSET.  Names are the graph's; one that
-// stands for two values gets a number.  A result that no node of its body makes (a parameter, a constant, the same one twice) goes through Identity.
+// Every node of the graph becomes one of the file, in order, and constants initializers of the main
+// graph, which bodies see, too.  The operator set is the newest that an op, an attribute or a type
+// of the graph needs, at least ONNX_OPSET.  Names are the graph's; one that stands for two values
+// gets a number.  A result that no node of its body makes (a parameter, a constant, the same one
+// twice) goes through Identity.
 //
 // Needs:      a graph without fused kernels and laid-out convolutions.
-// Guarantees: the file is whole or not there; constants past what a protobuf message can hold lie in FILE.data.
+// Guarantees: the file is whole or not there; constants past what a protobuf message can hold lie
+//             in FILE.data.
 #include "exporters/onnx/write.h"
 
 #include "base/platform.h"

@@ -5,7 +5,8 @@
 #include "exporters/export.h"
 #include "exporters/onnx/proto.h"
 
-// The operator set that is written at least: the first whose forms are ours (axes as operands, blocks of scales).
+// The operator set that is written at least: the first whose forms are ours (axes as operands,
+// blocks of scales).
 enum { ONNX_OPSET = 21, ONNX_ML = 3 };
 
 typedef struct OnnxOut {
@@ -56,7 +57,8 @@ bool onnx_writes(const void *ctx, const Node *n);        // ctx: ExportOptions
 extern const RewriteRow onnx_rewrites[];
 extern const int64_t onnx_nrewrites;
 
-// The operator set since which an operator takes a node's element types; 0: it is not known, -1: none does.
+// The operator set since which an operator takes a node's element types; 0: it is not known, -1:
+// none does.
 int64_t onnx_types_since(const char *op, const Node *n, uint32_t nsrc);
 const char *onnx_types_refused(Arena *a, const Node *n, uint32_t nsrc);  // why -1
 // Integers that an operator does not take.
@@ -73,7 +75,8 @@ MUST_USE tenon_status onnx_attrs(OnnxNodeOut *w);  // all of the op's own
 void onnx_tensor(Proto *p, const char *name, DType t, int rank, const int64_t *dims, int64_t n,
                  const void *data);
 MUST_USE tenon_status onnx_const_tensor(OnnxOut *o, const Node *c, Proto *p, const char *name);
-// A body as a GraphProto, an attribute of the node; its parameters from `own` on are the operands from `first` on.
+// A body as a GraphProto, an attribute of the node; its parameters from `own` on are the operands
+// from `first` on.
 MUST_USE tenon_status onnx_attr_body(OnnxNodeOut *w, const char *name, const Body *b, int64_t own,
                                      uint32_t first);
 void onnx_type(Proto *p, const Type *t);  // fields of a TypeProto

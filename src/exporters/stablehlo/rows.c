@@ -1,4 +1,5 @@
-// rows.c -- how each op of the graph is said in StableHLO, and what is said by other ops of the graph.
+// rows.c -- how each op of the graph is said in StableHLO, and what is said by other ops of the
+// graph.
 #include "eval/contract.h"
 #include "eval/index.h"
 #include "eval/movement.h"
@@ -317,8 +318,8 @@ static Node *rewrite_pow(Graph *g, Node *n) {
   return a == t ? p : NA(g, cast, &back, p);
 }
 
-// Bytes less their zero points, in 32 bits.  One zero point, one a row of the left side or column of the right, or a tensor that
-// broadcasts.
+// Bytes less their zero points, in 32 bits.  One zero point, one a row of the left side or column
+// of the right, or a tensor that broadcasts.
 static Node *less_zero(Graph *g, Node *x, Node *zero, bool rows) {
   cast_attrs wide = {.to = DT_I32, .saturate = true};
   Node *y = NA(g, cast, &wide, x);

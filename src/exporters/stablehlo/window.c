@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-// Along each spatial axis: taps, step between windows, distance of taps, and what is added in front and behind so that the result
-// has the size that the graph says.
+// Along each spatial axis: taps, step between windows, distance of taps, and what is added in front
+// and behind so that the result has the size that the graph says.
 typedef struct Taps {
   int n;
   int64_t taps[MAX_RANK], step[MAX_RANK], dilation[MAX_RANK], low[MAX_RANK], high[MAX_RANK];
@@ -73,7 +73,8 @@ HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
   return convolution(o, n, (HloValue[]){hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)});
 }
 
-// Bytes less their zero points, in 32 bits: what is padded is 0 then.  A zero point is one number, or one an output channel.
+// Bytes less their zero points, in 32 bits: what is padded is 0 then.  A zero point is one number,
+// or one an output channel.
 static HloValue less_zero(HloOut *o, const Node *n, uint32_t i) {
   HloValue x = hlo_out_source(o, n, i);
   const Type *t = type_with_dtype(o->g, x.type, DT_I32);
@@ -106,7 +107,8 @@ static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start
   return hlo_out_joining(o, "stablehlo.reduce_window", 2, in, attrs, join, t);
 }
 
-// A mean divides by the elements that a window has: all taps, or those within the image, which a sum of ones counts.
+// A mean divides by the elements that a window has: all taps, or those within the image, which a
+// sum of ones counts.
 static HloValue mean_pool(HloOut *o, const Node *n, const Taps *w) {
   const average_pool_attrs *at = n->attrs;
   const Type *t = type_of(n);

@@ -1,10 +1,12 @@
 // write.c -- a graph as StableHLO text.
 //
-// Composites are decomposed until every op has a row; all shapes must be static.  Numpy's broadcasting becomes broadcast_in_dim.
-// Constants are written as bytes in hexadecimal digits, so that they are exact.
+// Composites are decomposed until every op has a row; all shapes must be static.  Numpy's
+// broadcasting becomes broadcast_in_dim.  Constants are written as bytes in hexadecimal digits, so
+// that they are exact.
 //
 // Needs:      shape arithmetic folded, nothing laid out or fused.
-// Guarantees: the text is a module of one public function, main, with the model's inputs and outputs in order.
+// Guarantees: the text is a module of one public function, main, with the model's inputs and
+//             outputs in order.
 #include "exporters/stablehlo/write.h"
 
 #include "base/platform.h"

@@ -1,8 +1,9 @@
 // external.c -- register the further files that a model names.
 //
-// Every tensor of a model, wherever it stands (initializer, sparse, attribute, sub-graph, function), comes
-// through here when its data is in another file.  The location is checked as text; nothing is opened
-// until the data is needed, and then by source_open, which checks where the path really leads.
+// Every tensor of a model, wherever it stands (initializer, sparse, attribute, sub-graph,
+// function), comes through here when its data is in another file.  The location is checked as text;
+// nothing is opened until the data is needed, and then by source_open, which checks where the path
+// really leads.
 //
 // Guarantees: one Source for a file, however many tensors are in it.
 #include "frontends/common/frontend.h"
@@ -14,8 +15,8 @@ enum {
   PATH_CAP = 4096
 };
 
-// NULL, or what is wrong with a location.  On every system alike: a model that names a Windows path is
-// refused on Linux too.
+// NULL, or what is wrong with a location.  On every system alike: a model that names a Windows path
+// is refused on Linux too.
 static const char *location_fault(Str s) {
   if (s.n == 0) return "is empty";
   if (s.n > LOCATION_MAX) return "is too long";

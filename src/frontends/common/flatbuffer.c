@@ -1,7 +1,8 @@
 // flatbuffer.c -- a checked view of a FlatBuffer (flatbuffer.h).
 //
-// A table begins with the signed distance back to its vtable; the vtable has its own length, the table's, and one 16-bit
-// offset a field, 0 for a field that is not there.  Vectors and strings begin with their length.
+// A table begins with the signed distance back to its vtable; the vtable has its own length, the
+// table's, and one 16-bit offset a field, 0 for a field that is not there.  Vectors and strings
+// begin with their length.
 #include "frontends/common/flatbuffer.h"
 
 tenon_status fb_fail(Fb *fb, int64_t at, const char *fmt, ...) {

@@ -1,8 +1,9 @@
 // flatbuffer.h -- a checked view of a FlatBuffer.
 //
-// Tables are found through offsets and described by vtables; every offset, length and alignment is checked when it is
-// followed, so that nothing is read outside the bytes.  A field that a table does not have gives the schema's default.  The first
-// fault is kept in the view, with its place: accessors give defaults from then on, and whoever reads asks once.
+// Tables are found through offsets and described by vtables; every offset, length and alignment is
+// checked when it is followed, so that nothing is read outside the bytes.  A field that a table
+// does not have gives the schema's default.  The first fault is kept in the view, with its place:
+// accessors give defaults from then on, and whoever reads asks once.
 #ifndef TENON_FRONTENDS_COMMON_FLATBUFFER_H
 #define TENON_FRONTENDS_COMMON_FLATBUFFER_H
 

@@ -1,8 +1,10 @@
-// frontend.h -- what all readers of model files share: the table of them, what one is given and what it gives back.
+// frontend.h -- what all readers of model files share: the table of them, what one is given and
+// what it gives back.
 //
-// A reader is one row of the table (frontend.c).  A file's format is recognised by its content, in the order of the
-// table; file names never matter.  Some formats hold weights alone: their graph is empty, and their tensors are in the
-// list of weights (weights.h), from where a graph of another file can take its constants by name.
+// A reader is one row of the table (frontend.c).  A file's format is recognised by its content, in
+// the order of the table; file names never matter.  Some formats hold weights alone: their graph is
+// empty, and their tensors are in the list of weights (weights.h), from where a graph of another
+// file can take its constants by name.
 #ifndef TENON_FRONTENDS_COMMON_FRONTEND_H
 #define TENON_FRONTENDS_COMMON_FRONTEND_H
 
@@ -39,7 +41,8 @@ typedef struct InputType {
 } InputType;
 
 typedef struct Imported {
-  // The caller's.  `bytes` must outlive the graph; path is NULL for a model in memory, which has no other files.
+  // The caller's.  `bytes` must outlive the graph; path is NULL for a model in memory, which has no
+  // other files.
   Str bytes;
   const char *path;
   const struct CustomOp *custom;
@@ -49,10 +52,10 @@ typedef struct Imported {
   int64_t nfixed;
   const InputType *types;
   int64_t ntypes;
-  bool specialise;  // read the program for the numbers that are known
-  const char *
-      signature;  // of TensorFlow Lite: the entry point to read, with its names; NULL: the first sub-graph
-  Weights *attach;  // constants by name, in place of the file's own; or NULL
+  bool specialise;        // read the program for the numbers that are known
+  const char *signature;  // of TensorFlow Lite: the entry point to read, with its names; NULL: the
+                          // first sub-graph
+  Weights *attach;        // constants by name, in place of the file's own; or NULL
   // The reader's.
   Graph *graph;
   VEC(const char *)
@@ -83,7 +86,8 @@ typedef struct Frontend {
   bool (*is)(Str bytes);  // looks at as little as it can; never fails
   tenon_status (*import)(Imported *in, Diag *d);
   void (*ops)(FrontendOpFn *fn, void *ctx);  // NULL: the format has no operators
-  // Adds the tensors of one of several files of weights to in->weights (shards.c); NULL: the format holds none.
+  // Adds the tensors of one of several files of weights to in->weights (shards.c); NULL: the format
+  // holds none.
   tenon_status (*part)(Imported *in, Str bytes, const char *file, Diag *d);
 } Frontend;
 
@@ -107,7 +111,8 @@ const Type *frontend_type_of(Graph *g, const InputType *t);
 // "x=f32[batch, 3, 224]", or a number, "rate=16000"; false: it is none.
 bool input_type_parse(Str text, InputType *out);
 
-// Registers another file of the model's, after the checks that need no disk; source_open opens it (external.c).
+// Registers another file of the model's, after the checks that need no disk; source_open opens it
+// (external.c).
 MUST_USE tenon_status external_open(Graph *g, const char *model_path, Str location, Where at,
                                     Source **out);
 

@@ -1,7 +1,9 @@
 // other.c -- names files that no reader takes (other.h).
 //
-// How:        rows of magic numbers; the fields on the top level of protobuf, which has no magic number; words in text.
-// Guarantees: looks at no more than the first bytes, the top level of protobuf, and the directory of a zip archive.
+// How:        rows of magic numbers; the fields on the top level of protobuf, which has no magic
+// number; words in text.
+// Guarantees: looks at no more than the first bytes, the top level of protobuf, and the directory
+//             of a zip archive.
 #include "frontends/common/other.h"
 
 #include "base/platform.h"

@@ -1,6 +1,8 @@
-// shards.c -- the index of weights that are split over several files, of whatever format has a reader for parts.
+// shards.c -- the index of weights that are split over several files, of whatever format has a
+// reader for parts.
 //
-// An index is JSON; its weight_map names the file of each tensor.  Those files must lie below the index's folder.
+// An index is JSON; its weight_map names the file of each tensor.  Those files must lie below the
+// index's folder.
 #include "base/json.h"
 #include "frontends/common/frontend.h"
 

@@ -98,7 +98,8 @@ static Node *const_of(Graph *g, DType t, int rank, const int64_t *dims, void *bl
   return node_const_take(g, t, rank, dims, block, MAX(bytes, 1), NULL);
 }
 
-// Rows of blocks; the name is the whole's.  All of it is smaller than the unpacked elements, whose bytes the reader has counted.
+// Rows of blocks; the name is the whole's.  All of it is smaller than the unpacked elements, whose
+// bytes the reader has counted.
 static Node *weight_packed(Graph *g, const Weight *w, const char *name) {
   const WeightBits *f = w->packed;
   int64_t inner = w->dims[w->rank - 1], each = (int64_t)sizeof(float);

@@ -1,7 +1,8 @@
 // weights.h -- tensors by name, as files of weights hold them.
 //
-// A weight refers to bytes of a mapped file; nothing is read until somebody asks for its elements.  Elements may lie
-// with strides (PyTorch's views) or packed in blocks (GGUF): weight_elements gives them dense and unpacked.
+// A weight refers to bytes of a mapped file; nothing is read until somebody asks for its elements.
+// Elements may lie with strides (PyTorch's views) or packed in blocks (GGUF): weight_elements gives
+// them dense and unpacked.
 #ifndef TENON_FRONTENDS_COMMON_WEIGHTS_H
 #define TENON_FRONTENDS_COMMON_WEIGHTS_H
 
@@ -10,7 +11,8 @@
 typedef struct Weight Weight;
 // Writes the n elements of a packed weight, as its dtype.
 typedef void WeightUnpack(const Weight *w, void *out);
-// How a weight stays packed in a graph, as the op unpack_n_bits has it: 1 to 8 bits each, in blocks along the last axis.
+// How a weight stays packed in a graph, as the op unpack_n_bits has it: 1 to 8 bits each, in blocks
+// along the last axis.
 typedef struct WeightBits {
   int64_t block;  // elements
   int bits;       // 2, 4 or 8
@@ -41,12 +43,15 @@ void weights_init(Weights *w, Arena *a);
 // False: the name is there already.
 bool weights_add(Weights *w, Arena *a, const Weight *one);
 const Weight *weights_find(const Weights *w, Str name);  // NULL when absent
-// Dense elements: those of the file where they can be used as they are (and are aligned), else in the arena.
+// Dense elements: those of the file where they can be used as they are (and are aligned), else in
+// the arena.
 const void *weight_elements(const Weight *w, Arena *a);
-// A constant of the graph: a reference into `file` where that holds the elements as they are, else decoded.
+// A constant of the graph: a reference into `file` where that holds the elements as they are, else
+// decoded.
 Node *weight_const(Graph *g, const Weight *w, Source *file, const char *name);
-// The constant `name` as the caller's own weights have it, or a node that unpacks it; NULL: they do not have it.  A weight of another
-// shape, or of another type where not both are floats, is an error of the graph.
+// The constant `name` as the caller's own weights have it, or a node that unpacks it; NULL: they do
+// not have it.  A weight of another shape, or of another type where not both are floats, is an
+// error of the graph.
 Node *weights_attach(Graph *g, Weights *from, Str name, DType t, int rank, const int64_t *dims,
                      Where at);
 

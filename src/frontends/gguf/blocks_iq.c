@@ -1,4 +1,5 @@
-// blocks_iq.c -- ggml's IQ types: elements by code books (grids.c), signs beside them; exact, in f32.
+// blocks_iq.c -- ggml's IQ types: elements by code books (grids.c), signs beside them; exact, in
+// f32.
 #include "frontends/gguf/gguf.h"
 
 static const int8_t level2[4] = {0x08, 0x19, 0x2b, 0};

@@ -1,6 +1,7 @@
 // gguf.h -- GGUF files (versions 2 and 3): metadata, tokenizer tables and tensors in ggml's types.
 //
-// Everything is a slice of the mapped file; the tables of metadata are decoded, arrays stay in place.
+// Everything is a slice of the mapped file; the tables of metadata are decoded, arrays stay in
+// place.
 #ifndef TENON_FRONTENDS_GGUF_GGUF_H
 #define TENON_FRONTENDS_GGUF_GGUF_H
 
@@ -39,8 +40,8 @@ typedef struct GgufFile {
   int64_t alignment;
 } GgufFile;
 
-// A decoded block: element i is scale q - less, with the scale and less of its part, rounded to f32 after the product and after
-// the difference, as the reference implementation does.
+// A decoded block: element i is scale q - less, with the scale and less of its part, rounded to f32
+// after the product and after the difference, as the reference implementation does.
 enum { GGUF_BLOCK = 256, GGUF_PARTS = 16 };
 typedef struct GgufParts {
   int16_t q[GGUF_BLOCK];

@@ -1,7 +1,8 @@
-// grids.c -- the code books of GGUF's IQ types: what the format defines, each row packed into 16 bits.
+// grids.c -- the code books of GGUF's IQ types: what the format defines, each row packed into 16
+// bits.
 //
-// A row of eight values takes two bits a value, first value lowest: 0x08, 0x19, 0x2b, or -1, 0, 1 (IQ1).  A row of four
-// takes three bits a value, by their position in the type's list of levels.
+// A row of eight values takes two bits a value, first value lowest: 0x08, 0x19, 0x2b, or -1, 0, 1
+// (IQ1).  A row of four takes three bits a value, by their position in the type's list of levels.
 #include "frontends/gguf/gguf.h"
 
 const uint16_t gguf_grid_iq2_xxs[256] = {

@@ -1,7 +1,8 @@
 // read.c -- decode a GGUF file: header, metadata, tensor table.
 //
-// Every length is checked against what is left of the file before it is used; nothing is allocated in proportion to a
-// number in the file that the file's own size does not bear out.  Messages name the byte offset.
+// Every length is checked against what is left of the file before it is used; nothing is allocated
+// in proportion to a number in the file that the file's own size does not bear out.  Messages name
+// the byte offset.
 #include "frontends/gguf/gguf.h"
 
 enum {

@@ -12,7 +12,8 @@ static tenon_status import_npz(Imported *in, Diag *d) {
   TRY(npz_read(&g->arena, in->bytes, d, &list));
   for (int64_t i = 0; i < list.n; i++) {
     const NdArray *v = &list.v[i];
-    // NumPy has no name for bf16: two bytes without a type are that.  One byte may be any of the 8-bit floats.
+    // NumPy has no name for bf16: two bytes without a type are that.  One byte may be any of the
+    // 8-bit floats.
     DType t = v->void_bytes == 2 ? DT_BF16 : v->dtype;
     if (v->void_bytes == 1)
       vec_push(&g->arena, &in->warnings,

@@ -1,10 +1,12 @@
 // dead.c -- what a file holds that no output needs.
 //
-// Backwards from the graph's outputs, by name: a node is needed when one of its results is, and then needs its
-// inputs and every outer name that its sub-graphs mention.
+// Backwards from the graph's outputs, by name: a node is needed when one of its results is, and
+// then needs its inputs and every outer name that its sub-graphs mention.
 //
-// Needs:      a model that was imported, so that names are defined once and sub-graphs are not nested too deep.
-// Guarantees: a name that stands in a needed sub-graph counts as needed, even where an inner value hides it.
+// Needs:      a model that was imported, so that names are defined once and sub-graphs are not
+//             nested too deep.
+// Guarantees: a name that stands in a needed sub-graph counts as needed, even where an inner value
+//             hides it.
 #include "frontends/onnx/onnx.h"
 
 typedef struct DeadFinder {

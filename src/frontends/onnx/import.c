@@ -1,10 +1,11 @@
 // import.c -- an ONNX model as a graph.
 //
-// read.c decodes the bytes; here the model's header is checked, inputs become parameters, initializers
-// constants, nodes are mapped one after another in the order of the file (which must be topological), and
-// outputs the results of the main body.
+// read.c decodes the bytes; here the model's header is checked, inputs become parameters,
+// initializers constants, nodes are mapped one after another in the order of the file (which must
+// be topological), and outputs the results of the main body.
 //
-// Guarantees: nothing of the model is executed; no weights are read; every message names node and op.
+// Guarantees: nothing of the model is executed; no weights are read; every message names node and
+//             op.
 // Does not:   optimise.
 #include "frontends/onnx/import.h"
 #include "ir/custom.h"
@@ -12,7 +13,8 @@
 #include <stdio.h>
 
 enum { MIN_IR = 3, MAX_OPSET = 28, MIN_OPSET = 1 };
-// What inlining functions may blow a file up to: in proportion to the file, so that a small one stays quick.
+// What inlining functions may blow a file up to: in proportion to the file, so that a small one
+// stays quick.
 static const int64_t MIN_INLINED = 20000, BYTES_AN_INLINED_NODE = 4,
                      MAX_INLINED = LIMIT_ONNX_INLINED;
 
@@ -148,7 +150,8 @@ static const char *type_text(Import *im, const Type *t) {
   return strbuf_text(&b);
 }
 
-// A number that the caller knows for an integer input, which then is that constant: conditions that it decides are read as decided.
+// A number that the caller knows for an integer input, which then is that constant: conditions that
+// it decides are read as decided.
 static tenon_status known_number(Import *im, Str name, const Type *t, Where at, Node **out) {
   const Imported *in = im->result;
   const InputType *known = NULL;

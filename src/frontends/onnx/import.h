@@ -5,8 +5,8 @@
 #include "frontends/common/frontend.h"
 #include "frontends/onnx/onnx.h"
 
-// Names visible in a graph, a sub-graph or a function body.  A name found only further out becomes a
-// captured parameter of the sub-graph (a constant is simply used: constants belong to no body).
+// Names visible in a graph, a sub-graph or a function body.  A name found only further out becomes
+// a captured parameter of the sub-graph (a constant is simply used: constants belong to no body).
 typedef struct Scope {
   struct Scope *outer;  // NULL: nothing beyond (the main graph, a function body)
   StrMap value;         // Str -> Node *

@@ -1,7 +1,8 @@
-// import_attention.c -- attention whose scores and probabilities pass through sub-graphs of the model.
+// import_attention.c -- attention whose scores and probabilities pass through sub-graphs of the
+// model.
 //
-// The sub-graphs are taken into the body that the node is in: they run once, on whole tensors, so there is
-// nothing to call.
+// The sub-graphs are taken into the body that the node is in: they run once, on whole tensors, so
+// there is nothing to call.
 #include "eval/attention.h"
 #include "eval/norm.h"
 #include "frontends/onnx/import.h"

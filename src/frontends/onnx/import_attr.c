@@ -1,4 +1,5 @@
-// import_attr.c -- attributes of ONNX nodes: getters, references inside functions, and filling an op's struct.
+// import_attr.c -- attributes of ONNX nodes: getters, references inside functions, and filling an
+// op's struct.
 #include "frontends/onnx/import.h"
 
 static const OnnxAttr *find_attr(const OnnxAttr *a, int64_t n, Str name) {
@@ -7,7 +8,8 @@ static const OnnxAttr *find_attr(const OnnxAttr *a, int64_t n, Str name) {
   return NULL;
 }
 
-// An attribute inside a function may name one of the function's own: the caller's value or the default.
+// An attribute inside a function may name one of the function's own: the caller's value or the
+// default.
 static const OnnxAttr *resolve(const Frame *f, const OnnxAttr *a) {
   for (int hops = 0; a && a->ref.n && hops < 64; hops++) {
     if (!f) return NULL;

@@ -1,7 +1,7 @@
 // import_build.h -- small constructions that rows for composed operators share.
 //
-// All take and give nodes and follow the graph's sticky error: a row builds what it needs and returns
-// build_done, which reports the first failure.
+// All take and give nodes and follow the graph's sticky error: a row builds what it needs and
+// returns build_done, which reports the first failure.
 #ifndef TENON_FRONTENDS_ONNX_IMPORT_BUILD_H
 #define TENON_FRONTENDS_ONNX_IMPORT_BUILD_H
 
@@ -9,7 +9,8 @@
 
 // The first lo inputs present and at most hi; all that are there tensors of known type.
 MUST_USE tenon_status build_need(ImportNode *n, int lo, int hi);
-// At most hi inputs, and those whose bits are set present: for operators with optional inputs in between.
+// At most hi inputs, and those whose bits are set present: for operators with optional inputs in
+// between.
 MUST_USE tenon_status build_need_these(ImportNode *n, unsigned bits, int hi);
 // Fills result i when the node has it.
 void build_give(ImportNode *n, int i, Node *v);

@@ -1,7 +1,7 @@
 // import_contrib.c -- ONNX Runtime's own operators (com.microsoft) as what they are made of.
 //
-// The runtime's optimiser fuses standard operators into these; each row decomposes one again.  Attention
-// and quantization have files of their own.
+// The runtime's optimiser fuses standard operators into these; each row decomposes one again.
+// Attention and quantization have files of their own.
 #include "eval/activation.h"
 #include "eval/attention.h"
 #include "eval/contract.h"

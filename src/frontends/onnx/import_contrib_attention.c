@@ -1,7 +1,9 @@
-// import_contrib_attention.c -- ONNX Runtime's attention operators, brought to the one attention op.
+// import_contrib_attention.c -- ONNX Runtime's attention operators, brought to the one attention
+// op.
 //
-// What differs is how projections, biases, masks, positions and the cache come in.  A padding mask of the
-// runtime adds mask_filter_value instead of removing a key, so it becomes a mask of numbers here.
+// What differs is how projections, biases, masks, positions and the cache come in.  A padding mask
+// of the runtime adds mask_filter_value instead of removing a key, so it becomes a mask of numbers
+// here.
 #include "eval/attention.h"
 #include "eval/index.h"
 #include "eval/movement.h"
@@ -56,8 +58,8 @@ static Node *range_mask(Graph *g, Node *end, Node *start, Node *total) {
   return N(g, and, before, N(g, le, from, at));
 }
 
-// Ends of the sequences, or ends and then starts.  The length tells, which may be known only at run time: with
-// zeros behind, the second part is the starts or zeros.
+// Ends of the sequences, or ends and then starts.  The length tells, which may be known only at run
+// time: with zeros behind, the second part is the starts or zeros.
 static Node *length_mask(Graph *g, Node *m, Node *batch, Node *total) {
   Node *zero = node_i64s(g, 1, (int64_t[]){0}), *two = N(g, mul, batch, node_i64(g, 2));
   Node *long_mask = N(g, pad, m, build_concat(g, 0, 2, (Node *[]){zero, batch}));
@@ -211,7 +213,8 @@ static tenon_status mha_bias(ImportNode *n, Node *bias, bool keys, Parts *p) {
   return graph_status(g);
 }
 
-// From key layout and masks to the results; bias, mask, attention bias, past key and past value are given by their places.
+// From key layout and masks to the results; bias, mask, attention bias, past key and past value are
+// given by their places.
 static tenon_status mha_run(ImportNode *n, Parts *p, Node *bias, Node *mask, Node *extra) {
   Graph *g = n->g;
   TRY(need_heads(n, p));
@@ -327,8 +330,8 @@ static tenon_status gqa_inputs(ImportNode *n, Gqa *a) {
     p->k = node_proj(g, parts, 1);
     p->v = node_proj(g, parts, 2);
   }
-  // seqlens_k holds the last key's position.  A call whose length is the total is a prompt: it has no past, also
-  // where sequences are padded at the end.
+  // seqlens_k holds the last key's position.  A call whose length is the total is a prompt: it has
+  // no past, also where sequences are padded at the end.
   Node *seq = build_dim(g, p->q, 1);
   a->total = build_reshape(g, build_cast(g, n->in[6], DT_I64), 1, (int64_t[]){1});
   Node *last = build_reshape(g, build_cast(g, n->in[5], DT_I64), 1, (int64_t[]){-1});
@@ -372,8 +375,8 @@ static tenon_status gqa_positions(ImportNode *n, Gqa *a) {
   return graph_status(g);
 }
 
-// The cache with this call's keys written where each sequence ends, zeros after them; grown when the total
-// asks for it.
+// The cache with this call's keys written where each sequence ends, zeros after them; grown when
+// the total asks for it.
 static Node *cached(Graph *g, const Gqa *a, Node *past, Node *now) {
   if (!past) return now;
   Node *zeros = node_i64s(g, 6, (int64_t[]){0, 0, 0, 0, 0, 0});

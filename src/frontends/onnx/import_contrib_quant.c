@@ -1,7 +1,7 @@
 // import_contrib_quant.c -- ONNX Runtime's quantized operators as dequantize, operator, quantize.
 //
-// The runtime computes most of them in integers or through tables; the results agree up to one quantization
-// step, where its rounding of scales falls differently.
+// The runtime computes most of them in integers or through tables; the results agree up to one
+// quantization step, where its rounding of scales falls differently.
 #include "eval/contrib.h"
 #include "eval/activation.h"
 #include "eval/contract.h"
@@ -39,7 +39,8 @@ static tenon_status binary(ImportNode *n, int op) {
 static tenon_status q_add(ImportNode *n) { return binary(n, OP_add); }
 static tenon_status q_mul(ImportNode *n) { return binary(n, OP_mul); }
 
-// x, x_scale, x_zero_point?, y_scale, y_zero_point?: the dequantized x, and what quantizes the result.
+// x, x_scale, x_zero_point?, y_scale, y_zero_point?: the dequantized x, and what quantizes the
+// result.
 typedef struct Unary {
   Node *x, *scale, *zero;
   DType type;
@@ -307,7 +308,8 @@ static Node *nbits_zeros(ImportNode *n, const NBitsNode *q) {
   return build_cast(g, zeros, DT_F32);
 }
 
-// Whether the weights stay packed: as the operator's own description has them, with floats of 32 bits beside them.
+// Whether the weights stay packed: as the operator's own description has them, with floats of 32
+// bits beside them.
 static bool nbits_stay(ImportNode *n, const NBitsNode *q) {
   const Type *x = type_of(n->in[0]), *w = type_of(n->in[1]);
   int64_t want[] = {q->n, q->blocks, q->block * q->bits / 8};
@@ -343,8 +345,8 @@ static tenon_status mat_mul_n_bits(ImportNode *n) {
 
 // ---- recurrent ----
 
-// (w - zero) scale, for w of shape [directions, k, 4 hidden] and one scale a direction or a column, as LSTM
-// has it: [directions, 4 hidden, k].
+// (w - zero) scale, for w of shape [directions, k, 4 hidden] and one scale a direction or a column,
+// as LSTM has it: [directions, 4 hidden, k].
 static Node *lstm_weights(Graph *g, Node *w, Node *scale, Node *zero) {
   static const int64_t rows[] = {0, 1, -1}, swapped[] = {0, 2, 1};
   Node *x = build_cast(g, w, DT_F32);
@@ -352,7 +354,8 @@ static Node *lstm_weights(Graph *g, Node *w, Node *scale, Node *zero) {
   return build_transpose(g, N(g, mul, x, build_reshape(g, scale, 3, rows)), 3, swapped);
 }
 
-// x is rounded to 8 bits as a whole, and each state, as the runtime does unless it splits the batch.
+// x is rounded to 8 bits as a whole, and each state, as the runtime does unless it splits the
+// batch.
 static tenon_status dynamic_quantize_lstm(ImportNode *n) {
   TRY(build_need_these(n, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 8 | 1u << 10, 12));
   Graph *g = n->g;

@@ -1,4 +1,5 @@
-// import_contrib_rare.c -- ONNX Runtime's less common operators: packed tables, transforms, distances.
+// import_contrib_rare.c -- ONNX Runtime's less common operators: packed tables, transforms,
+// distances.
 #include "eval/contract.h"
 #include "eval/image.h"
 #include "eval/index.h"

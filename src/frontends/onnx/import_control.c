@@ -1,10 +1,10 @@
 // import_control.c -- If, Loop, Scan, SequenceMap.
 //
-// A loop's body is imported with the types of its first iteration; where an iteration gives another shape
-// than it got, the parameter's type is widened and the body imported again, until it holds for every one.
-// A loop within it is then imported again, too: it begins with what was widened the last time, since the types
-// around it only get wider.  So a body is imported a few times for each level around it, not that often to the
-// power of the levels.
+// A loop's body is imported with the types of its first iteration; where an iteration gives another
+// shape than it got, the parameter's type is widened and the body imported again, until it holds
+// for every one.  A loop within it is then imported again, too: it begins with what was widened the
+// last time, since the types around it only get wider.  So a body is imported a few times for each
+// level around it, not that often to the power of the levels.
 #include "eval/control.h"
 #include "frontends/onnx/import.h"
 #include "base/limits.h"
@@ -33,8 +33,9 @@ static tenon_status inline_nodes(ImportNode *n, const OnnxGraph *og) {
   return graph_status(im->g);
 }
 
-// Where sizes that are numbers decide the condition, the branch that runs stands in the place of the node: exporters ask whether an
-// axis has one element before they squeeze it, and the other branch need not make sense at these sizes.
+// Where sizes that are numbers decide the condition, the branch that runs stands in the place of
+// the node: exporters ask whether an axis has one element before they squeeze it, and the other
+// branch need not make sense at these sizes.
 static tenon_status inline_branch(ImportNode *n, const char *attr) {
   Import *im = n->im;
   const OnnxAttr *a = import_attr(n, attr);
@@ -96,7 +97,8 @@ static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const 
 
 enum { MAX_ROUNDS = 8 };
 
-// What was found out about a loop's body when it was imported last: the types it began with, and those that held.
+// What was found out about a loop's body when it was imported last: the types it began with, and
+// those that held.
 typedef struct CarriedBody {
   const OnnxGraph *of;
   int64_t n;
@@ -106,8 +108,8 @@ typedef struct CarriedBody {
   struct CarriedBody *next;
 } CarriedBody;
 
-// The record of a loop within the one that is being imported.  A round meets them in the same order as the one before, but for branches that are
-// no longer known.
+// The record of a loop within the one that is being imported.  A round meets them in the same order
+// as the one before, but for branches that are no longer known.
 static CarriedBody *carried_body(Import *im, const OnnxGraph *of) {
   CarriedBody *outer = im->carried, *b = outer ? outer->cursor : NULL;
   if (b && (b->taken || b->of != of))
@@ -178,7 +180,8 @@ static tenon_status carried_rounds(ImportNode *n, const Type **types, int64_t np
   }
 }
 
-// Imports a body whose values [first, first+count) of the parameters are its results [from, from+count).
+// Imports a body whose values [first, first+count) of the parameters are its results [from,
+// from+count).
 static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams,
                                    int64_t first, int64_t count, int64_t from, NodeVec *captures,
                                    Body **out) {
@@ -191,7 +194,8 @@ static tenon_status import_carried(ImportNode *n, const Type **types, int64_t np
   return s;
 }
 
-// What the model declares of the rows of scan results [first, ...) where the body does not say it (row_shapes).
+// What the model declares of the rows of scan results [first, ...) where the body does not say it
+// (row_shapes).
 static Ints declared_rows(ImportNode *n, const Body *body, int64_t first) {
   const OnnxGraph *og = import_attr(n, "body")->g;
   VEC(int64_t) list = {0};

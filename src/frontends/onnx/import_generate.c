@@ -1,4 +1,5 @@
-// import_generate.c -- operators that make elements: constants in all their forms, dropout, random draws.
+// import_generate.c -- operators that make elements: constants in all their forms, dropout, random
+// draws.
 #include "eval/generate.h"
 #include "frontends/onnx/import.h"
 
@@ -99,8 +100,8 @@ RANDOM(bernoulli)
 
 // ---- Dropout ----
 
-// Without training: the input itself, and a mask that is true everywhere (before opset 10 one of the
-// input's type).
+// Without training: the input itself, and a mask that is true everywhere (before opset 10 one of
+// the input's type).
 static tenon_status keep_all(ImportNode *n) {
   Graph *g = n->g;
   if (n->nout > 0) n->out[0] = n->in[0];

@@ -1,7 +1,7 @@
 // import_image.c -- older forms of the image operators, and those that are refused.
 //
-// Before opset 11 Resize and Upsample had no coordinate modes: positions were scaled without an offset, and
-// nearest rounded down when scaling up and up when scaling down.
+// Before opset 11 Resize and Upsample had no coordinate modes: positions were scaled without an
+// offset, and nearest rounded down when scaling up and up when scaling down.
 #include "eval/image.h"
 #include "frontends/onnx/onnx.h"
 

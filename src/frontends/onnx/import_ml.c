@@ -1,7 +1,7 @@
 // import_ml.c -- operators of ai.onnx.ml whose attributes are tensors, or come in several forms.
 //
-// Tensors become lists, in double, which holds every number of theirs exactly; a label encoder's keys and
-// values become constants, since their type is the result's.
+// Tensors become lists, in double, which holds every number of theirs exactly; a label encoder's
+// keys and values become constants, since their type is the result's.
 #include "eval/ml.h"
 #include "frontends/onnx/onnx.h"
 

@@ -54,8 +54,8 @@ static tenon_status concat(ImportNode *n) {
   return import_as(n, OP_concat, &at, n->nin, n->in);
 }
 
-// A split whose input's contents are known is imported as slices: contents are followed through results
-// one at a time.
+// A split whose input's contents are known is imported as slices: contents are followed through
+// results one at a time.
 static tenon_status split_contents(ImportNode *n, int64_t axis, Node *sizes) {
   Graph *g = n->g;
   Ints size;

@@ -1,7 +1,8 @@
-// import_node.c -- one ONNX node after another: finding its mapping, inlining functions, importing sub-graphs.
+// import_node.c -- one ONNX node after another: finding its mapping, inlining functions, importing
+// sub-graphs.
 //
-// An op that nothing takes becomes a `foreign` node with unknown result types, and a line of the one report
-// of all unsupported ops; so a model can be looked at even where it cannot run.
+// An op that nothing takes becomes a `foreign` node with unknown result types, and a line of the
+// one report of all unsupported ops; so a model can be looked at even where it cannot run.
 #include "frontends/onnx/import.h"
 #include "ir/custom.h"
 #include "ir/internal.h"
@@ -59,8 +60,8 @@ void import_unsupported(Import *im, const OnnxNode *n, const char *why) {
   strmap_put(&im->unsupported, str_of(op), (void *)(uintptr_t)im->result->unsupported.n);
 }
 
-// What the text form and the user's own operators see of an attribute.  What cannot be written as text is told
-// apart by its address, so that two nodes never become one by it.
+// What the text form and the user's own operators see of an attribute.  What cannot be written as
+// text is told apart by its address, so that two nodes never become one by it.
 static Str attr_text(Import *im, const OnnxAttr *a) {
   StrBuf b;
   strbuf_init(&b, im->arena);
@@ -266,7 +267,8 @@ static bool mentions(const char *text, Str op) {
   return false;
 }
 
-// Maps a node so that every message, also of the nodes that it is put together from, says which one of the model it is.
+// Maps a node so that every message, also of the nodes that it is put together from, says which one
+// of the model it is.
 static tenon_status map_named(ImportNode *n) {
   Graph *g = n->g;
   Where base = g->diag->base;

@@ -28,8 +28,8 @@ static tenon_status softmax_of(ImportNode *n, int op) {
 static tenon_status softmax_1(ImportNode *n) { return softmax_of(n, OP_softmax); }
 static tenon_status log_softmax_1(ImportNode *n) { return softmax_of(n, OP_log_softmax); }
 
-// Before 9 the parameters may be for each activation instead of each channel: then every element of an image
-// is a channel of its own.
+// Before 9 the parameters may be for each activation instead of each channel: then every element of
+// an image is a channel of its own.
 static tenon_status by_activation(ImportNode *n, batch_normalization_attrs *at) {
   if (n->nin != 5 || n->nout > 1)
     return import_fail(n, TENON_EUNSUPPORTED, "spatial=0 in training mode: export for inference");

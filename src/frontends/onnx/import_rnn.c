@@ -1,4 +1,5 @@
-// import_rnn.c -- recurrent layers of earlier operator sets, which say whether the sequence is wanted.
+// import_rnn.c -- recurrent layers of earlier operator sets, which say whether the sequence is
+// wanted.
 #include "eval/rnn.h"
 #include "frontends/onnx/onnx.h"
 

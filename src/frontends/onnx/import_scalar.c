@@ -1,6 +1,7 @@
 // import_scalar.c -- element-wise operators whose ONNX form differs from ours.
 //
-// Before opset 7 a binary operator broadcast only when told so, with the second operand's axes lined up at `axis`.
+// Before opset 7 a binary operator broadcast only when told so, with the second operand's axes
+// lined up at `axis`.
 #include "eval/scalar.h"
 #include "frontends/onnx/import_build.h"
 #include "frontends/onnx/onnx.h"
@@ -55,8 +56,8 @@ static tenon_status greater(ImportNode *n) { return swapped(n, OP_lt); }
 static tenon_status greater_equal(ImportNode *n) { return swapped(n, OP_le); }
 static tenon_status power(ImportNode *n) { return import_as(n, OP_pow, NULL, n->nin, n->in); }
 
-// Operators of any number of operands fold from the left.  Sums of narrow floats are of type f32 until the last one, so that
-// none on the way is rounded or leaves the range.
+// Operators of any number of operands fold from the left.  Sums of narrow floats are of type f32
+// until the last one, so that none on the way is rounded or leaves the range.
 static tenon_status fold(ImportNode *n, int op, bool mean) {
   if (n->nin < 1) return import_fail(n, TENON_EINVAL, "no inputs");
   Node *r = n->in[0];

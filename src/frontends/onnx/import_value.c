@@ -1,7 +1,7 @@
 // import_value.c -- tensors and types of an ONNX file as constants and types of the graph.
 //
-// A tensor whose payload is already in memory form becomes a reference into the file: importing never
-// touches weights.  Others (typed fields, sparse tensors) are decoded into the graph's arena.
+// A tensor whose payload is already in memory form becomes a reference into the file: importing
+// never touches weights.  Others (typed fields, sparse tensors) are decoded into the graph's arena.
 #include "frontends/onnx/import.h"
 
 static tenon_status check_dims(Import *im, const OnnxTensor *t, Where at, int64_t *count) {

@@ -1,8 +1,9 @@
 // onnx.h -- ONNX files: what read.c decodes and how import.c maps it.
 //
-// read.c knows the bytes: a checked, zero-copy protobuf decoder over the mapped file.  It allocates only
-// small structs in an arena (at most a fixed multiple of the file's size); names and tensor payloads are slices of the file.
-// import.c turns the decoded model into a Graph through rows, one per foreign op.
+// read.c knows the bytes: a checked, zero-copy protobuf decoder over the mapped file.  It allocates
+// only small structs in an arena (at most a fixed multiple of the file's size); names and tensor
+// payloads are slices of the file.  import.c turns the decoded model into a Graph through rows, one
+// per foreign op.
 #ifndef TENON_FRONTENDS_ONNX_ONNX_H
 #define TENON_FRONTENDS_ONNX_ONNX_H
 
@@ -39,7 +40,8 @@ typedef struct OnnxTensor {
     const Str *v;
     int64_t n;
   } i32_data, i64_data, u64_data, f32_data, f64_data, string_data;
-  // Each slice: for i32/i64/u64 a run of varints; for f32/f64 a run of little-endian values; string_data one string.
+  // Each slice: for i32/i64/u64 a run of varints; for f32/f64 a run of little-endian values;
+  // string_data one string.
   bool external;
   Str ext_location;
   bool has_ext_offset, has_ext_length;
@@ -179,7 +181,8 @@ typedef struct OnnxModel {
 
 // Decodes a ModelProto.  Messages name the byte offset.  The result refers to `bytes`.
 MUST_USE tenon_status onnx_read_model(Arena *a, Str bytes, Diag *d, OnnxModel *out);
-// Other top-level messages: the .pb files of the conformance suites.  kind tells the caller what to expect.
+// Other top-level messages: the .pb files of the conformance suites.  kind tells the caller what to
+// expect.
 MUST_USE tenon_status onnx_read_tensor(Arena *a, Str bytes, Diag *d,
                                        OnnxTensor *out);  // TensorProto
 typedef struct OnnxSequence OnnxSequence;                 // SequenceProto / OptionalProto
@@ -197,9 +200,9 @@ struct OnnxSequence {
 MUST_USE tenon_status onnx_read_sequence(Arena *a, Str bytes, Diag *d, OnnxSequence *out);
 MUST_USE tenon_status onnx_read_optional(Arena *a, Str bytes, Diag *d, OnnxSequence *out);
 
-// The decoded elements of a tensor: *out_raw is set and points into the file when the payload is already
-// in memory form (raw_data, little-endian); else the elements are decoded into the arena.  Strings give
-// an array of Str.  Sizes are checked against dims; `n` is the number of elements.
+// The decoded elements of a tensor: *out_raw is set and points into the file when the payload is
+// already in memory form (raw_data, little-endian); else the elements are decoded into the arena.
+// Strings give an array of Str.  Sizes are checked against dims; `n` is the number of elements.
 // External tensors are not handled here.
 MUST_USE tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at, Diag *d,
                                         const void **out_bytes, int64_t *out_nbytes, int64_t *out_n,
@@ -231,10 +234,12 @@ typedef struct ImportTable {
   const ImportRow *row;
   int64_t n;
 } ImportTable;
-// A node finds its mapping so: a row for (domain, op, opset), else the OpInfo whose .onnx and .onnx_since fit
-// (import_auto), else a model-local function, else the user's registered ops, else it is unsupported.
+// A node finds its mapping so: a row for (domain, op, opset), else the OpInfo whose .onnx and
+// .onnx_since fit (import_auto), else a model-local function, else the user's registered ops, else
+// it is unsupported.
 
-// Helpers for rows (import.c).  Attribute getters return the default when absent; a wrong type is sticky in the import and reported.
+// Helpers for rows (import.c).  Attribute getters return the default when absent; a wrong type is
+// sticky in the import and reported.
 const OnnxAttr *import_attr(const ImportNode *n, const char *name);
 int64_t import_i64(ImportNode *n, const char *name, int64_t dflt);
 double import_f64(ImportNode *n, const char *name, double dflt);
@@ -242,8 +247,8 @@ Str import_str(ImportNode *n, const char *name, const char *dflt);
 bool import_ints(ImportNode *n, const char *name, Ints *out);  // false when absent
 bool import_floats(ImportNode *n, const char *name, Floats *out);
 Node *import_tensor_attr(ImportNode *n, const char *name);  // const node, or NULL when absent
-// Fills the attribute struct of `op` from the node's attributes by name; attributes that the op does not
-// know are an error, except those in `ignore` (space-separated, may be NULL).
+// Fills the attribute struct of `op` from the node's attributes by name; attributes that the op
+// does not know are an error, except those in `ignore` (space-separated, may be NULL).
 MUST_USE tenon_status import_attrs(ImportNode *n, const OpInfo *op, const char *ignore,
                                    void *out_attrs);
 // The automatic mapping: attributes by name, inputs and outputs one to one.
@@ -252,8 +257,9 @@ MUST_USE tenon_status import_auto(ImportNode *n, const OpInfo *op);
 MUST_USE tenon_status import_as(ImportNode *n, int op, const void *attrs, int nsrc,
                                 Node *const *src);
 tenon_status import_fail(ImportNode *n, tenon_status code, const char *fmt, ...) PRINTF(3, 4);
-// A sub-graph attribute imported as a body.  param_types: types of the body's own inputs (NULL entries: as
-// declared).  Captured outer values are appended to *captures and become the last params of the body.
+// A sub-graph attribute imported as a body.  param_types: types of the body's own inputs (NULL
+// entries: as declared).  Captured outer values are appended to *captures and become the last
+// params of the body.
 typedef VEC(Node *) NodeVec;
 MUST_USE tenon_status import_body(ImportNode *n, const char *attr, const Type *const *param_types,
                                   int64_t nparams, NodeVec *captures, Body **out);

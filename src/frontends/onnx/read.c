@@ -1,11 +1,14 @@
-// read.c -- ONNX messages: the tables that wire.c decodes by, and what one message alone must satisfy.
+// read.c -- ONNX messages: the tables that wire.c decodes by, and what one message alone must
+// satisfy.
 //
 // One table for each protobuf message that matters to a compiler (field numbers: onnx-ml.proto and
-// onnx-data.proto of ONNX 1.23).  Left out and so stepped over: doc strings below the model, quantisation
-// annotations, training info, device configurations, metadata below the model, type denotations.
+// onnx-data.proto of ONNX 1.23).  Left out and so stepped over: doc strings below the model,
+// quantisation annotations, training info, device configurations, metadata below the model, type
+// denotations.
 //
-// Checked here: form (wire.c), names are UTF-8, one type to an attribute, external data's keys.  Not
-// checked here: anything that needs two messages to see (names that resolve, versions, op semantics).
+// Checked here: form (wire.c), names are UTF-8, one type to an attribute, external data's keys.
+// Not checked here: anything that needs two messages to see (names that resolve, versions, op
+// semantics).
 #include "frontends/onnx/onnx.h"
 #include "frontends/onnx/wire.h"
 
@@ -32,8 +35,8 @@ typedef struct Entry {  // StringStringEntryProto
     .name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld.v),                   \
     .count_at = (uint16_t)offsetof(T, fld.n), .sub = &type                                         \
   }
-// A message type.  `least` bytes are the fewest that a sound one has; with the 2 bytes of its tag and
-// length they must pay for its struct.
+// A message type.  `least` bytes are the fewest that a sound one has; with the 2 bytes of its tag
+// and length they must pay for its struct.
 #define MESSAGE(var, proto, T, least, nameat, posat, fn)                                           \
   static const WireMessage var = {.name = proto,                                                   \
                                   .field = var##_fields,                                           \
@@ -259,8 +262,8 @@ static const WireField attr_fields[] = {
     PART(OnnxAttr, 22, "sparse tensor", WF_MESSAGE, sparse, sparse),
 };
 
-// The field that holds an attribute's value, by its type, and whether it must be there (a number or a
-// list at its default may be left out).
+// The field that holds an attribute's value, by its type, and whether it must be there (a number or
+// a list at its default may be left out).
 static const struct {
   uint8_t field;
   bool must;

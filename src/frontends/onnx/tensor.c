@@ -1,10 +1,12 @@
 // tensor.c -- the elements of an ONNX tensor, in memory form.
 //
-// A tensor's data is raw bytes (little-endian, sub-byte elements packed: our memory form), or in one of
-// six typed fields.  Raw bytes and packed 4- and 8-byte fields in one piece are returned as slices of
-// the file, so a model's weights are not touched here; the others are decoded into the arena.
+// A tensor's data is raw bytes (little-endian, sub-byte elements packed: our memory form), or in
+// one of six typed fields.  Raw bytes and packed 4- and 8-byte fields in one piece are returned as
+// slices of the file, so a model's weights are not touched here; the others are decoded into the
+// arena.
 //
-// Guarantees: the number of elements is that of the dims; a narrow type's values are in its range; bools
+// Guarantees: the number of elements is that of the dims; a narrow type's values are in its range;
+//             bools
 // are 0 or 1.  Does not: align.  What lies in the file may lie at any address.
 #include "frontends/onnx/onnx.h"
 #include "frontends/onnx/wire.h"
@@ -20,7 +22,8 @@ typedef struct Slices {
   int64_t n;
 } Slices;
 
-// How a dtype is written in its typed field.  lo..hi: what an entry may be; bit patterns may come signed.
+// How a dtype is written in its typed field.  lo..hi: what an entry may be; bit patterns may come
+// signed.
 typedef struct Form {
   uint8_t field;
   uint8_t width;  // bytes that an entry gives

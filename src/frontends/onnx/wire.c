@@ -1,10 +1,11 @@
 // wire.c -- decode protobuf messages by tables.
 //
-// Each message is walked twice.  The first walk checks the form of every field, stores single values and
-// counts the many-valued ones; then the arrays are made, each exactly as long as needed; the second walk
-// fills them and goes down into sub-messages.  A sub-message's bytes are only stepped over in the first
-// walk, so the whole takes time linear in the input (times two), whatever its shape.  Single values come
-// first so that an error inside a sub-message can name what encloses it, in whatever order it was written.
+// Each message is walked twice.  The first walk checks the form of every field, stores single
+// values and counts the many-valued ones; then the arrays are made, each exactly as long as needed;
+// the second walk fills them and goes down into sub-messages.  A sub-message's bytes are only
+// stepped over in the first walk, so the whole takes time linear in the input (times two), whatever
+// its shape.  Single values come first so that an error inside a sub-message can name what encloses
+// it, in whatever order it was written.
 //
 // Needs:      a Trap set by the caller, for memory.
 // Guarantees: no byte outside the input is read; depth and memory are bounded (wire.h).

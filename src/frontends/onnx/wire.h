@@ -1,12 +1,14 @@
 // wire.h -- the protobuf wire format, read by tables.
 //
-// A message type is a constant table: one row for each field that we keep, saying its number, how it is
-// written and where it goes in a C struct.  wire_decode fills the struct from the bytes; fields without a
-// row are stepped over.  Strings and payloads stay slices of the input, so nothing large is copied.
+// A message type is a constant table: one row for each field that we keep, saying its number, how
+// it is written and where it goes in a C struct.  wire_decode fills the struct from the bytes;
+// fields without a row are stepped over.  Strings and payloads stay slices of the input, so nothing
+// large is copied.
 //
-// The input is not trusted.  Every length is checked against the message that encloses it, nesting is
-// limited, and the structs of one input take at most a fixed multiple of its bytes (WIRE_GROWTH): arrays
-// are counted before they are made, and a message type says how short a sound one can be.
+// The input is not trusted.  Every length is checked against the message that encloses it, nesting
+// is limited, and the structs of one input take at most a fixed multiple of its bytes
+// (WIRE_GROWTH): arrays are counted before they are made, and a message type says how short a sound
+// one can be.
 #ifndef TENON_FRONTENDS_ONNX_WIRE_H
 #define TENON_FRONTENDS_ONNX_WIRE_H
 
@@ -54,8 +56,8 @@ typedef struct WireField {
   uint8_t kind;            // WireKind
 } WireField;
 
-// Called when a message has been read, with its bytes.  Bit n of `seen` tells that field n was there,
-// with or without a row.
+// Called when a message has been read, with its bytes.  Bit n of `seen` tells that field n was
+// there, with or without a row.
 typedef tenon_status WireDone(WireReader *r, void *msg, Str body, uint64_t seen);
 
 struct WireMessage {
@@ -87,8 +89,8 @@ struct WireReader {
 };
 
 void wire_init(WireReader *r, Arena *a, Diag *d, Str bytes);
-// Decodes all of `bytes` into `out`, a zeroed struct.  `label` names it in messages.  A WireDone may call
-// it for a part of its message.
+// Decodes all of `bytes` into `out`, a zeroed struct.  `label` names it in messages.  A WireDone
+// may call it for a part of its message.
 MUST_USE tenon_status wire_decode(WireReader *r, const WireMessage *type, const char *label,
                                   Str bytes, void *out);
 // An error at a byte of the input, with the messages around it named.

@@ -1,7 +1,7 @@
 // archive.c -- PyTorch's archives: entries by name, storages, tensors as weights (pytorch.h).
 //
-// Storages are slices of the mapped file.  Their checksums are verified as far as CHECKED bytes in all go, so that opening a large
-// model does not read it.
+// Storages are slices of the mapped file.  Their checksums are verified as far as CHECKED bytes in
+// all go, so that opening a large model does not read it.
 #include "frontends/pytorch/aten.h"
 #include "frontends/pytorch/pytorch.h"
 
@@ -37,8 +37,8 @@ static bool holds(Str s, const char *mark) {
   return false;
 }
 
-// A zip archive with one of the entries that PyTorch writes, by a look at the names in its directory; others are left
-// to other readers.
+// A zip archive with one of the entries that PyTorch writes, by a look at the names in its
+// directory; others are left to other readers.
 static bool is_pytorch(Str s) {
   if (is_legacy(s) || is_program(s)) return true;
   if (!is_zip(s)) return false;

@@ -1,9 +1,10 @@
 // aten.h -- ATen operators as graphs: one table for everything that comes from PyTorch.
 //
-// A row is an operator's schema, as PyTorch writes it, and a function that builds it.  Whoever calls (torch.export's
-// programs, TorchScript, a bridge inside of PyTorch) brings values by position and by keyword; they are bound by the schema, defaults
-// filled in.  Values are tensors (nodes of the graph), numbers that are known while reading or are nodes of rank 0,
-// strings, lists.  Errors are the graph's own, sticky.
+// A row is an operator's schema, as PyTorch writes it, and a function that builds it.  Whoever
+// calls (torch.export's programs, TorchScript, a bridge inside of PyTorch) brings values by
+// position and by keyword; they are bound by the schema, defaults filled in.  Values are tensors
+// (nodes of the graph), numbers that are known while reading or are nodes of rank 0, strings,
+// lists.  Errors are the graph's own, sticky.
 #ifndef TENON_FRONTENDS_PYTORCH_ATEN_H
 #define TENON_FRONTENDS_PYTORCH_ATEN_H
 
@@ -27,8 +28,9 @@ typedef struct AtenValue AtenValue;
 typedef struct AtenList {
   VEC(AtenValue) v;
 } AtenList;
-// What a name stands for when it stands for a tensor: in-place operators put another node in.  A view is built anew when the tensor
-// whose elements it shares changes, and changes that in turn (aten_view.c).
+// What a name stands for when it stands for a tensor: in-place operators put another node in.  A
+// view is built anew when the tensor whose elements it shares changes, and changes that in turn
+// (aten_view.c).
 typedef struct AtenBox AtenBox;
 struct AtenBox {
   Node *node;
@@ -111,7 +113,8 @@ bool aten_bind(const AtenSchema *s, Arena *arena, const AtenValue *pos, int npos
 // Builds; the result is in *out.  Failures are the graph's.
 void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenValue *out);
 
-// An operator whose name ends in an underscore: the same without it, whose result then takes the first operand's place.
+// An operator whose name ends in an underscore: the same without it, whose result then takes the
+// first operand's place.
 const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload);
 // Remembers that what a call gave shares its first operand's elements.
 void aten_link(Aten *a, const AtenSchema *s, const AtenValue *args, const AtenValue *out);
@@ -148,7 +151,8 @@ static inline double av_f64(const AtenValue *v) {
 Node *av_node(Graph *g, const AtenValue *v, DType t);
 DType av_dtype(const AtenValue *v);  // what a tensor of the value has
 DType aten_promote(const AtenValue *v, int n);
-// a op b of numbers, known or not, as Python computes it: op is one of + - * / % // (as 'f'), power ('p'), and so on.
+// a op b of numbers, known or not, as Python computes it: op is one of + - * / % // (as 'f'), power
+// ('p'), and so on.
 AtenValue aten_number_op(Aten *a, char op, const AtenValue *x, const AtenValue *y, Where at);
 AtenValue aten_compare(Aten *a, const char *op, const AtenValue *x, const AtenValue *y);
 AtenValue aten_size(Aten *a, Node *x, int64_t axis);

@@ -1,7 +1,8 @@
 // aten_complex.c -- ATen operators on complex tensors.
 //
-// A complex tensor is a real one whose last axis holds both parts, and a mark in its box.  An operator that gets one is looked up in the list below;
-// what only moves elements, or is linear, is done for each part by its ordinary row.  Others are refused.
+// A complex tensor is a real one whose last axis holds both parts, and a mark in its box.  An
+// operator that gets one is looked up in the list below; what only moves elements, or is linear, is
+// done for each part by its ordinary row.  Others are refused.
 #include "frontends/pytorch/aten_complex.h"
 
 #include "eval/movement.h"

@@ -1,4 +1,5 @@
-// aten_complex.h -- complex tensors of PyTorch programs: what the files of rows share (aten_complex.c, aten_fft.c).
+// aten_complex.h -- complex tensors of PyTorch programs: what the files of rows share
+// (aten_complex.c, aten_fft.c).
 #ifndef TENON_FRONTENDS_PYTORCH_ATEN_COMPLEX_H
 #define TENON_FRONTENDS_PYTORCH_ATEN_COMPLEX_H
 

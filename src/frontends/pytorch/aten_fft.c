@@ -1,4 +1,5 @@
-// aten_fft.c -- ATen's Fourier transforms, by the graph's dft, which has both parts of a number along the last axis.
+// aten_fft.c -- ATen's Fourier transforms, by the graph's dft, which has both parts of a number
+// along the last axis.
 #include "eval/movement.h"
 #include "eval/scalar.h"
 #include "eval/signal.h"
@@ -217,7 +218,8 @@ static void run_stft(AtenCall *c, Stft *s, int64_t win, bool complex) {
     at_give(c, x);
 }
 
-// (self, n_fft, hop_length, win_length, window, [center, pad_mode,] normalized, onesided, return_complex)
+// (self, n_fft, hop_length, win_length, window, [center, pad_mode,] normalized, onesided,
+// return_complex)
 static void stft_row(AtenCall *c) {
   int more = c->schema->row->op ? 2 : 0;
   int64_t n = at_int(c, 1);

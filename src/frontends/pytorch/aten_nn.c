@@ -43,7 +43,8 @@ static Node *wide_product(AtenCall *c, DType sum) {
 }
 static void int_mm(AtenCall *c) { at_give(c, wide_product(c, DT_I32)); }
 
-// (a, b, scale_a, scale_b, bias?, scale_result?, out_dtype?, use_fast_accum): scales are one number, or one for each row or column.
+// (a, b, scale_a, scale_b, bias?, scale_result?, out_dtype?, use_fast_accum): scales are one
+// number, or one for each row or column.
 static void scaled_mm(AtenCall *c) {
   Graph *g = c->g;
   Node *y = wide_product(c, DT_F32), *bias = at_tensor_opt(c, 4), *scale = at_tensor_opt(c, 5);
@@ -199,7 +200,8 @@ static Node *attention_of(AtenCall *c, int at_mask, int at_causal, int at_scale)
 static void attention_row(AtenCall *c) {  // (q, k, v, mask?, dropout, causal, *, scale?, gqa)
   at_give(c, attention_of(c, 3, 5, 6));
 }
-// (q, k, v, dropout, causal, *, mask?, scale?): what PyTorch has for processors; the second result is for gradients.
+// (q, k, v, dropout, causal, *, mask?, scale?): what PyTorch has for processors; the second result
+// is for gradients.
 static void attention_fused(AtenCall *c) {
   at_give_all(c, 2, (Node *[]){attention_of(c, 5, 4, 6), NULL});
 }
@@ -213,7 +215,8 @@ static Node *projected(AtenCall *c, int of, int64_t embed, int64_t heads) {
   int64_t shape[4] = {0, 0, heads, embed / heads}, perm[4] = {0, 2, 1, 3};
   return bt_transpose(g, N(g, reshape, y, node_i64s(g, 4, shape)), 4, perm);
 }
-// (q, k, v, embed, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask?, ...): a whole layer, batch first.
+// (q, k, v, embed, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask?, ...): a whole layer,
+// batch first.
 static void attention_layer(AtenCall *c) {
   Graph *g = c->g;
   int64_t embed = at_int(c, 3), heads = at_int(c, 4), perm[4] = {0, 2, 1, 3}, shape[3] = {0, 0, -1};

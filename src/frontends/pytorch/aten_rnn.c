@@ -1,6 +1,7 @@
 // aten_rnn.c -- ATen's recurrent layers and cells.
 //
-// PyTorch's gates are i f g o (LSTM) and r z n (GRU); ours, as ONNX's, i o f c and z r h.  LSTMs with a projection are scans.
+// PyTorch's gates are i f g o (LSTM) and r z n (GRU); ours, as ONNX's, i o f c and z r h.  LSTMs
+// with a projection are scans.
 #include "frontends/pytorch/aten.h"
 
 #include "eval/control.h"

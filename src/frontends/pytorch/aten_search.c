@@ -1,4 +1,5 @@
-// aten_search.c -- ATen operators that look for values: sorted sequences, unique values, bags of embeddings, distances.
+// aten_search.c -- ATen operators that look for values: sorted sequences, unique values, bags of
+// embeddings, distances.
 #include "frontends/pytorch/aten.h"
 
 #include "eval/index.h"
@@ -132,7 +133,8 @@ static void embedding_bag(AtenCall *c, const Bags *b) {
   if (b->mode == BAG_MAX) y = N(g, where, N(g, eq, n, bt_num(g, n, 0)), bt_num(g, y, 0), y);
   at_give_all(c, 4, (Node *[]){y, NULL, NULL, NULL});
 }
-// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+// include_last_offset, padding_idx)
 static void embedding_bag_row(AtenCall *c) {
   Bags b = {at_tensor(c, 0), at_tensor(c, 1),
             at_tensor(c, 2), at_tensor_opt(c, 6),

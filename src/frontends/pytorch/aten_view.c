@@ -1,9 +1,10 @@
 // aten_view.c -- tensors that share their elements, and operators that change them in place.
 //
-// A graph's values never change: an operator that writes into a tensor gives it another node.  A view remembers the call that made it; after a
-// write its node is made again from its base's.  A write into a view is one into the tensor whose elements it has: the same calls, made on
-// the positions of that tensor's elements instead of the elements, say where each of the view's lies, whatever the calls are, and the
-// elements are scattered there.
+// A graph's values never change: an operator that writes into a tensor gives it another node.  A
+// view remembers the call that made it; after a write its node is made again from its base's.  A
+// write into a view is one into the tensor whose elements it has: the same calls, made on the
+// positions of that tensor's elements instead of the elements, say where each of the view's lies,
+// whatever the calls are, and the elements are scattered there.
 #include "eval/generate.h"
 #include "eval/index.h"
 #include "frontends/pytorch/aten.h"
@@ -17,8 +18,8 @@ static bool is_one_of(Str name, const char *const *names) {
   return *names != NULL;
 }
 
-// Whether a call's result shares the operand's elements.  Some do where these are contiguous, which a graph does not
-// say: tensors that are no views do, those whose axes were exchanged do not.
+// Whether a call's result shares the operand's elements.  Some do where these are contiguous, which
+// a graph does not say: tensors that are no views do, those whose axes were exchanged do not.
 static Sharing sharing(const AtenSchema *s, const AtenValue *args, const AtenBox *out) {
   static const char *const if_dense[] = {"reshape", "reshape_as", "flatten", "contiguous", NULL};
   static const char *const casts[] = {"to", "cpu", NULL};

@@ -1,4 +1,5 @@
-// aten_window.c -- ATen operators that lay windows over tensors: unfold, im2col, col2im, as_strided.
+// aten_window.c -- ATen operators that lay windows over tensors: unfold, im2col, col2im,
+// as_strided.
 #include "frontends/pytorch/aten.h"
 
 #include "eval/contract.h"

@@ -1,8 +1,8 @@
 // export.c -- programs of torch.export: the archive's JSON as a graph.
 //
-// The program is a list of calls of ATen operators over named values; parameters and buffers are inputs of it that the
-// signature ties to weights by name.  A buffer that the program changes is a result, too, and can be given as an input: its
-// stored value is the default.
+// The program is a list of calls of ATen operators over named values; parameters and buffers are
+// inputs of it that the signature ties to weights by name.  A buffer that the program changes is a
+// result, too, and can be given as an input: its stored value is the default.
 #include "frontends/pytorch/export.h"
 
 #include "base/json.h"

@@ -1,7 +1,8 @@
-// export_control.c -- cond, while_loop and scan of torch.export: calls of graphs inside of the program.
+// export_control.c -- cond, while_loop and scan of torch.export: calls of graphs inside of the
+// program.
 //
-// Their graphs are read in place over their operands, or over parameters where they run more than once, and then closed over what they use from
-// outside (close.h).
+// Their graphs are read in place over their operands, or over parameters where they run more than
+// once, and then closed over what they use from outside (close.h).
 #include "eval/control.h"
 #include "frontends/common/close.h"
 #include "frontends/pytorch/export.h"

@@ -1,6 +1,8 @@
-// export_dim.c -- sizes of torch.export programs: symbols and the functions that SymPy writes around them.
+// export_dim.c -- sizes of torch.export programs: symbols and the functions that SymPy writes
+// around them.
 //
-// Newer files have `Mul(Integer(2), Symbol('s0', positive=True))`, older ones `2*s0`, which is our own spelling, too.
+// Newer files have `Mul(Integer(2), Symbol('s0', positive=True))`, older ones `2*s0`, which is our
+// own spelling, too.
 #include "frontends/pytorch/export.h"
 
 enum { DEEPEST = 64 };

@@ -1,6 +1,7 @@
 // names.c -- the names that a pickle of PyTorch's may use, and what each means here.
 //
-// The list is all there is: no name outside of it has a meaning, so nothing that a file says can be run.
+// The list is all there is: no name outside of it has a meaning, so nothing that a file says can be
+// run.
 #include "frontends/pytorch/pickle.h"
 
 typedef enum {

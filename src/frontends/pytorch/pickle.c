@@ -1,9 +1,10 @@
 // pickle.c -- the restricted pickle machine (pytorch.h).
 //
-// A pickle may name any function and have it called; that is how it carries code.  This machine has opcodes that build
-// containers, a list of names with a fixed meaning (names.c), and nothing else: a name that is not on the list
-// ends the reading, and there is no other, laxer way in.  Values are in an arena; the stack and the memo hold pointers, so that the
-// memory taken is in proportion to the pickle's bytes.
+// A pickle may name any function and have it called; that is how it carries code.  This machine has
+// opcodes that build containers, a list of names with a fixed meaning (names.c), and nothing else:
+// a name that is not on the list ends the reading, and there is no other, laxer way in.  Values are
+// in an arena; the stack and the memo hold pointers, so that the memory taken is in proportion to
+// the pickle's bytes.
 #include "frontends/pytorch/pickle.h"
 
 #include <stdio.h>

@@ -17,7 +17,8 @@ tenon_status pickle_bad(PickleMachine *m, const char *fmt, ...) PRINTF(2, 3);
 Pickled *pickle_new(PickleMachine *m, PickleKind kind);
 // The name as a value; one that is not listed is an error.
 Pickled *pickle_name(PickleMachine *m, Str module, Str name);
-// What a listed name means with these arguments.  Nothing is called: each meaning is a construction of ours.
+// What a listed name means with these arguments.  Nothing is called: each meaning is a construction
+// of ours.
 Pickled *pickle_apply(PickleMachine *m, const Pickled *fn, Pickled *args, bool new_object);
 Pickled *pickle_persistent(PickleMachine *m, Pickled *id);
 

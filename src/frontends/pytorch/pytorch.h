@@ -1,9 +1,10 @@
 // pytorch.h -- PyTorch's archives: the container, the restricted pickle machine, tensors.
 //
-// An archive is a zip file whose entries share one folder.  Three kinds: a saved object (a state_dict), TorchScript (with
-// code/), torch.export (with models/).  Files from before the archives are a sequence of pickles, with the storages
-// behind them.  A pickle is a program; here it is data: the machine knows the opcodes that build containers, and the names of a
-// fixed list; it never calls anything.
+// An archive is a zip file whose entries share one folder.  Three kinds: a saved object (a
+// state_dict), TorchScript (with code/), torch.export (with models/).  Files from before the
+// archives are a sequence of pickles, with the storages behind them.  A pickle is a program; here
+// it is data: the machine knows the opcodes that build containers, and the names of a fixed list;
+// it never calls anything.
 #ifndef TENON_FRONTENDS_PYTORCH_PYTORCH_H
 #define TENON_FRONTENDS_PYTORCH_PYTORCH_H
 

@@ -1,8 +1,8 @@
 // script.c -- a TorchScript archive as a graph: code, attributes, inputs, `forward`, results.
 //
-// The text of a program does not say what its tensors are: the caller gives the types of inputs (--type), or the arrays
-// themselves.  Attributes that `forward` changes are results, too, and may be given as inputs: so a program's state
-// can be carried from call to call.
+// The text of a program does not say what its tensors are: the caller gives the types of inputs
+// (--type), or the arrays themselves.  Attributes that `forward` changes are results, too, and may
+// be given as inputs: so a program's state can be carried from call to call.
 #include "frontends/pytorch/script.h"
 
 static const int64_t MOST_STATEMENTS = 500000;
@@ -234,7 +234,8 @@ static void scan_block(Script *s, const PyFunction *f, const PyBlock *b) {
   }
 }
 
-// The program stopped at an operator that has no row: the report has all of them, and the graph is empty.
+// The program stopped at an operator that has no row: the report has all of them, and the graph is
+// empty.
 static tenon_status report_unsupported(Script *s) {
   Diag *d = s->t->diag;
   s->in->unsupported.n = 0;

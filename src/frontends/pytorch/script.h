@@ -1,9 +1,10 @@
 // script.h -- TorchScript: the serialised Python subset, its parser and its abstract interpreter.
 //
-// A TorchScript archive holds classes and functions as Python text and the modules' attributes as a pickle.  `forward` is run
-// once over values that are nodes of the graph: calls of ATen operators build nodes, everything that is known
-// (attributes, shapes, flags, lists) is computed on the spot.  A condition that is not known becomes an `if` of the graph, a loop
-// whose length is not known a `loop`; what cannot be either is an error with the file and line of the program's text.
+// A TorchScript archive holds classes and functions as Python text and the modules' attributes as a
+// pickle.  `forward` is run once over values that are nodes of the graph: calls of ATen operators
+// build nodes, everything that is known (attributes, shapes, flags, lists) is computed on the
+// spot.  A condition that is not known becomes an `if` of the graph, a loop whose length is not
+// known a `loop`; what cannot be either is an error with the file and line of the program's text.
 #ifndef TENON_FRONTENDS_PYTORCH_SCRIPT_H
 #define TENON_FRONTENDS_PYTORCH_SCRIPT_H
 
@@ -123,7 +124,8 @@ typedef struct Script {
   const Pickled *origin;  // or NULL
 } Script;
 
-// "model.py:12": where a line of code was written (script_origin.c).  NULL: the archive does not say.
+// "model.py:12": where a line of code was written (script_origin.c).  NULL: the archive does not
+// say.
 const char *script_origin(Script *s, Where at);
 const char *script_where(Script *s, Where at);  // the same, or else the line of code itself
 

@@ -1,4 +1,5 @@
-// script_builtin.c -- what TorchScript calls besides ATen operators on tensors: numbers, lists, strings, prim.
+// script_builtin.c -- what TorchScript calls besides ATen operators on tensors: numbers, lists,
+// strings, prim.
 #include "frontends/pytorch/script.h"
 
 #include <math.h>
@@ -419,7 +420,8 @@ static bool other_call(Script *s, Str name, const AtenValue *a, int n, const Ate
   return true;
 }
 
-// An operator that changes its first operand: the same without the underscore, whose result takes the operand's place.
+// An operator that changes its first operand: the same without the underscore, whose result takes
+// the operand's place.
 static tenon_status in_place(Script *s, const AtenValue *a, const AtenValue *result) {
   if (s->dynamic && aten_root(a[0].box)->node->id < s->mark)
     return script_fail(s,

@@ -1,7 +1,8 @@
 // script_control.c -- conditions and loops of TorchScript that are decided when the graph runs.
 //
-// A branch or a loop's body is run like any other code; the nodes that it makes are then closed over what they use
-// from outside: nodes from before the region become captured parameters, the others are made again over them.
+// A branch or a loop's body is run like any other code; the nodes that it makes are then closed
+// over what they use from outside: nodes from before the region become captured parameters, the
+// others are made again over them.
 #include "frontends/pytorch/script.h"
 
 #include "eval/control.h"

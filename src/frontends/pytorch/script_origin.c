@@ -1,8 +1,10 @@
-// script_origin.c -- where a line of TorchScript's code came from: the file and line that its author wrote.
+// script_origin.c -- where a line of TorchScript's code came from: the file and line that its
+// author wrote.
 //
-// Beside each file of code may lie a pickle of what it was made from: a table of texts, and for offsets of the code the lines of the original's
-// function (as numbers of texts), its file, its first line, and the place within.  Nothing but errors needs it, so it is read when there is
-// one; whatever is wrong with it, there is just no origin.
+// Beside each file of code may lie a pickle of what it was made from: a table of texts, and for
+// offsets of the code the lines of the original's function (as numbers of texts), its file, its
+// first line, and the place within.  Nothing but errors needs it, so it is read when there is one;
+// whatever is wrong with it, there is just no origin.
 #include "frontends/pytorch/script.h"
 
 static const Pickled *item(const Pickled *p, int64_t i, PickleKind kind) {

@@ -1,7 +1,7 @@
 // script_parse.c -- parser of the Python subset that TorchScript archives hold.
 //
-// Lines with indentation, one statement each; expressions are names, literals, calls, attributes, subscripts, lists, tuples and
-// dictionaries.  Depth and size are bounded.
+// Lines with indentation, one statement each; expressions are names, literals, calls, attributes,
+// subscripts, lists, tuples and dictionaries.  Depth and size are bounded.
 #include "frontends/pytorch/script.h"
 
 #include <stdlib.h>
@@ -225,7 +225,8 @@ static PyExpr *expression_list(Parser *q) {
 
 // ---- lines ----
 
-// The indentation of the next line that has anything on it; -1 at the end.  Nothing is consumed but empty lines.
+// The indentation of the next line that has anything on it; -1 at the end.  Nothing is consumed but
+// empty lines.
 static int next_indent(Parser *q) {
   while (q->p < q->end) {
     const char *at = q->p;

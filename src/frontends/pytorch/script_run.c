@@ -1,4 +1,5 @@
-// script_run.c -- run TorchScript over nodes of the graph: statements, expressions, calls (script.h).
+// script_run.c -- run TorchScript over nodes of the graph: statements, expressions, calls
+// (script.h).
 #include "frontends/pytorch/script.h"
 
 #include <math.h>
@@ -254,7 +255,8 @@ tenon_status script_call(Script *s, const PyFunction *f, const AtenValue *args, 
   return status;
 }
 
-// The full name of a chain of attributes that begins with a name; false where it begins with anything else.
+// The full name of a chain of attributes that begins with a name; false where it begins with
+// anything else.
 static bool dotted(const PyExpr *e, StrBuf *b) {
   if (e->kind == PE_NAME) {
     strbuf_put(b, e->s);

@@ -1,7 +1,7 @@
 // import.c -- safetensors.
 //
-// A file is the length of a JSON header, the header, and the tensors' bytes.  The header's ranges must cover these bytes
-// exactly, without overlap or hole; every shape must fit its range.
+// A file is the length of a JSON header, the header, and the tensors' bytes.  The header's ranges
+// must cover these bytes exactly, without overlap or hole; every shape must fit its range.
 #include "frontends/common/frontend.h"
 
 #include "base/json.h"
@@ -43,7 +43,8 @@ static int64_t header_length(Str s) {
   return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-// The length of the header is a plausible one, and the header begins as one; what is wrong otherwise is then said.
+// The length of the header is a plausible one, and the header begins as one; what is wrong
+// otherwise is then said.
 static bool is_safetensors(Str s) {
   return s.n > LENGTH_BYTES && s.p[LENGTH_BYTES] == '{' && s.p[LENGTH_BYTES - 1] == 0;
 }

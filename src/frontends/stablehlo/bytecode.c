@@ -1,8 +1,9 @@
-// bytecode.c -- MLIR bytecode, versions 0 to 6: the bytes, the sections, and the tables of strings, dialects, attributes,
-// types and properties.
+// bytecode.c -- MLIR bytecode, versions 0 to 6: the bytes, the sections, and the tables of strings,
+// dialects, attributes, types and properties.
 //
-// Counts and offsets are checked against what is left of the part that they are in, before anything is taken for them.
-// Attributes and types are decoded when they are first asked for; an entry that needs itself is a fault.
+// Counts and offsets are checked against what is left of the part that they are in, before anything
+// is taken for them.  Attributes and types are decoded when they are first asked for; an entry that
+// needs itself is a fault.
 #include "frontends/stablehlo/bytecode.h"
 
 enum { VERSION_MAX = 6, SECTIONS = 9 };

@@ -1,12 +1,12 @@
-// bytecode.h -- inside the reader of MLIR bytecode: bytes and tables (bytecode.c), attributes and types
-// (bytecode_attr.c), what VHLO's codes and ops mean (vhlo.c), the IR (bytecode_ir.c).
+// bytecode.h -- inside the reader of MLIR bytecode: bytes and tables (bytecode.c), attributes and
+// types (bytecode_attr.c), what VHLO's codes and ops mean (vhlo.c), the IR (bytecode_ir.c).
 #ifndef TENON_FRONTENDS_STABLEHLO_BYTECODE_H
 #define TENON_FRONTENDS_STABLEHLO_BYTECODE_H
 
 #include "frontends/stablehlo/internal.h"
 
-// A part of the file that is being read.  The first fault is kept in the file's diagnostics: reading gives zeros from
-// then on, and whoever reads asks `bad`.
+// A part of the file that is being read.  The first fault is kept in the file's diagnostics:
+// reading gives zeros from then on, and whoever reads asks `bad`.
 typedef struct Bytes {
   const uint8_t *p, *end;
   struct Bytecode *file;
@@ -76,7 +76,8 @@ const MlirAttr *bc_text_attr(Bytes *b, MlirAttrKind kind, Str s);
 // ---- vhlo.c ----
 const MlirAttr *vhlo_attr(Bytes *b);
 const MlirType *vhlo_type(Bytes *b);
-// Names of the attributes of a VHLO op, in the order of its properties: words between spaces; NULL: not known.
+// Names of the attributes of a VHLO op, in the order of its properties: words between spaces; NULL:
+// not known.
 const char *vhlo_attrs(const char *op);
 // The plain op: its name without a version, its attributes as the text's generic form has them.
 void vhlo_plain(Bytecode *f, MlirOp *op, bool in_function);

@@ -1,4 +1,5 @@
-// bytecode_attr.c -- attributes and types of MLIR bytecode: the tables, and the codes of the builtin dialect.
+// bytecode_attr.c -- attributes and types of MLIR bytecode: the tables, and the codes of the
+// builtin dialect.
 #include "frontends/stablehlo/bytecode.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // bytecode_ir.c -- the IR section of MLIR bytecode: blocks, ops, and the numbers of values.
 //
-// An isolated op (a function, a module) has its regions in a section of its own and counts its values from 0; within it
-// a region's values continue the numbers around it, and regions beside one another use the same.
+// An isolated op (a function, a module) has its regions in a section of its own and counts its
+// values from 0; within it a region's values continue the numbers around it, and regions beside one
+// another use the same.
 #include "frontends/stablehlo/bytecode.h"
 
 enum {

@@ -1,8 +1,8 @@
-// dense.c -- constants of a module: elements as the graph's dtypes lie, out of numbers or of the bytes that MLIR keeps;
-// and the plain forms of attributes.
+// dense.c -- constants of a module: elements as the graph's dtypes lie, out of numbers or of the
+// bytes that MLIR keeps; and the plain forms of attributes.
 //
-// The float types that the graph has not got are encoded here, from their widths: they are constants of a module like
-// any others, and the importer decides what to make of them.
+// The float types that the graph has not got are encoded here, from their widths: they are
+// constants of a module like any others, and the importer decides what to make of them.
 #include "frontends/stablehlo/internal.h"
 
 #include "ir/textnum.h"

@@ -1,7 +1,9 @@
-// globals.c -- constants that a module keeps outside of its functions (IREE's util.global) are constants where they are read.
+// globals.c -- constants that a module keeps outside of its functions (IREE's util.global) are
+// constants where they are read.
 //
-// util.global.load and util.global.load.indirect become stablehlo.constant; util.global.address, which has no other
-// use, goes.  A global without a value, or one that is stored to, stays as it is: the importer refuses it by name.
+// util.global.load and util.global.load.indirect become stablehlo.constant; util.global.address,
+// which has no other use, goes.  A global without a value, or one that is stored to, stays as it
+// is: the importer refuses it by name.
 #include "frontends/stablehlo/internal.h"
 
 static void find_globals(const MlirModule *m, StrMap *globals) {

@@ -1,7 +1,7 @@
 // import.c -- walks a StableHLO module and builds its graph (import.h).
 //
-// Functions are inlined where they are called.  What has no row is collected first and reported together; then
-// there is no graph.
+// Functions are inlined where they are called.  What has no row is collected first and reported
+// together; then there is no graph.
 #include "frontends/stablehlo/import.h"
 
 const HloTable *const hlo_tables[] = {

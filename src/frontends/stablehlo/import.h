@@ -1,11 +1,13 @@
 // import.h -- from a StableHLO module to the graph: what the files of rows share.
 //
-// An operation finds its row by name; the row's function gives its results from its operands, in ordinary ops of the
-// graph.  A complex value is two real nodes, so that every target computes it; a quantised value is the node of its
-// storage, and rows that do not ask for it see the expressed floats instead.  Tokens are values without a node.
+// An operation finds its row by name; the row's function gives its results from its operands, in
+// ordinary ops of the graph.  A complex value is two real nodes, so that every target computes it;
+// a quantised value is the node of its storage, and rows that do not ask for it see the expressed
+// floats instead.  Tokens are values without a node.
 //
-// The body of a reduction, scatter or sort works on scalars.  It is imported over whole tensors at once (`lift`): a
-// scalar's operation means the same for each element, so a reduction of n elements is a tree of log n such bodies.
+// The body of a reduction, scatter or sort works on scalars.  It is imported over whole tensors at
+// once (`lift`): a scalar's operation means the same for each element, so a reduction of n elements
+// is a tree of log n such bodies.
 #ifndef TENON_FRONTENDS_STABLEHLO_IMPORT_H
 #define TENON_FRONTENDS_STABLEHLO_IMPORT_H
 
@@ -30,7 +32,8 @@ typedef struct HloCheck {
   double tolerance;          // HLO_ALMOST: absolute
   int64_t min_ulp, max_ulp;  // HLO_CLOSE
 } HloCheck;
-// What a test's program is given: constants that are inputs of its graph, so that it is computed and not folded.
+// What a test's program is given: constants that are inputs of its graph, so that it is computed
+// and not folded.
 typedef struct HloGiven {
   DType dtype;
   int rank;
@@ -121,7 +124,8 @@ bool hlo_block(Hlo *h, const MlirBlock *b, const HloValue *args, int64_t nargs, 
 // The region of an op over tensors, element by element.
 bool hlo_lifted(HloCall *c, int64_t region, const HloValue *args, int64_t nargs, HloValue *out,
                 int64_t nout);
-// The one operation of a body on two scalars whose operands are its arguments: its name; NULL: another body.
+// The one operation of a body on two scalars whose operands are its arguments: its name; NULL:
+// another body.
 const char *hlo_body_op(const MlirOp *op, int64_t region);
 bool hlo_call_func(Hlo *h, const MlirFunc *f, const HloValue *args, int64_t nargs, HloValue *out,
                    int64_t nout, Where at);
@@ -133,9 +137,9 @@ void hlo_dynamic_reduce_window(HloCall *c);
 // Looks up what the sizes of a function's arguments are called (import_names.c).
 void hlo_name_sizes(Hlo *h, const MlirFunc *f);
 
-// ---- sizes (import_size.c) ----
-// A size is a number where it is known, else a node that gives it when the program runs: rows that take both make the
-// same graph of numbers as if there were nothing else.
+// ---- sizes (import_size.c) ---- A size is a number where it is known, else a node that gives it
+// when the program runs: rows that take both make the same graph of numbers as if there were
+// nothing else.
 typedef struct HloSize {
   int64_t n;   // where node is NULL
   Node *node;  // a scalar, i64

@@ -1,7 +1,8 @@
 // import_complex.c -- complex arithmetic on pairs of real nodes.
 //
-// Sums and products are the plain formulas in the parts' own type.  Functions of complex<f32> are computed in f64 and
-// rounded once; those of complex<f64> avoid overflow and cancellation where the formula allows it.
+// Sums and products are the plain formulas in the parts' own type.  Functions of complex<f32> are
+// computed in f64 and rounded once; those of complex<f64> avoid overflow and cancellation where the
+// formula allows it.
 #include "frontends/stablehlo/import.h"
 
 #include <math.h>
@@ -139,8 +140,8 @@ static Cx csinh_(Graph *g, Cx z) {
               N(g, mul, N(g, cosh, z.re), N(g, sin, z.im))};
 }
 
-// Inverse functions, after Kahan ("Branch cuts for complex elementary functions"): by the roots of 1 - z and 1 + z, so that
-// nothing cancels near the branch points.
+// Inverse functions, after Kahan ("Branch cuts for complex elementary functions"): by the roots of
+// 1 - z and 1 + z, so that nothing cancels near the branch points.
 static Cx near_one(Graph *g, Cx z, bool minus) {  // 1 - z or 1 + z
   if (minus) return (Cx){N(g, sub, NUM(1), z.re), N(g, neg, z.im)};
   return (Cx){N(g, add, NUM(1), z.re), z.im};
@@ -153,7 +154,8 @@ static Cx casin_(Graph *g, Cx z) {
   Node *re = N(g, sub, N(g, mul, m.re, p.re), N(g, mul, m.im, p.im));
   return (Cx){hr_atan2(g, z.re, re), N(g, asinh, cross(g, m, p))};
 }
-// The real part by Hull's quotient x / ((|z + 1| + |z - 1|) / 2), away from where its arc cosine is steep.
+// The real part by Hull's quotient x / ((|z + 1| + |z - 1|) / 2), away from where its arc cosine is
+// steep.
 static Cx cacos_(Graph *g, Cx z) {
   Cx m = csqrt_(g, near_one(g, z, true)), p = csqrt_(g, near_one(g, z, false));
   Node *r = hr_hypot(g, N(g, add, z.re, NUM(1)), z.im);

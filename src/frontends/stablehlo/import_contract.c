@@ -49,9 +49,9 @@ typedef struct Conv {
   Ints stride, padding, base, dilation, reversed;
   int64_t groups, batch_groups;
   DType t;
-  bool whole;  // integers, computed in f64
-  Node *
-      widths;  // of padding, i64[lows, highs], where they are computed when the program runs; else NULL
+  bool whole;    // integers, computed in f64
+  Node *widths;  // of padding, i64[lows, highs], where they are computed when the program runs;
+                 // else NULL
 } Conv;
 
 static bool order(HloCall *c, const MlirAttr *d, const char *first, const char *second,

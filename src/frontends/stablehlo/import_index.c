@@ -1,15 +1,16 @@
 // import_index.c -- gather and scatter.
 //
-// Both address a tensor by rows of start indices and by offsets within a window.  In general each element's place is
-// computed as one number, its position in the flat operand, by adding what every axis contributes; a gather whose
-// windows are whole slices along one axis is the graph's own.
+// Both address a tensor by rows of start indices and by offsets within a window.  In general each
+// element's place is computed as one number, its position in the flat operand, by adding what every
+// axis contributes; a gather whose windows are whole slices along one axis is the graph's own.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/control.h"
 #include "eval/index.h"
 #include "frontends/common/close.h"
 
-// Where the elements of a tensor of `rank` and `dims` (gather's result, scatter's updates) lie in an operand.
+// Where the elements of a tensor of `rank` and `dims` (gather's result, scatter's updates) lie in
+// an operand.
 typedef struct Addressing {
   Node *indices;
   int64_t vector_dim;

@@ -1,4 +1,5 @@
-// import_move.c -- operations that move elements: shapes, axes, parts, pads, and those whose sizes are data.
+// import_move.c -- operations that move elements: shapes, axes, parts, pads, and those whose sizes
+// are data.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/index.h"
@@ -173,8 +174,8 @@ static void dynamic_slice(HloCall *c) {
   hlo_give_value(c, 0, out);
 }
 
-// A place lies in the update where its distance from the start is below the update's size; there it is read.  An axis
-// along which the update is whole begins at 0.
+// A place lies in the update where its distance from the start is below the update's size; there it
+// is read.  An axis along which the update is whole begins at 0.
 static void dynamic_update_slice(HloCall *c) {
   Graph *g = c->g;
   HloSize dims[MAX_RANK], sizes[MAX_RANK], one = hs_num(1);

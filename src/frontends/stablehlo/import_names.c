@@ -1,7 +1,9 @@
 // import_names.c -- the names that jax gives the dynamic dimensions of a program's arguments.
 //
-// An exported program computes its sizes from its arguments and passes each to a function that says its name:
-//   %0 = get_dimension_size %arg0, dim = 0;  call @_wrapped_jax_export_main(%0, ...), with {jax.global_constant = "b"}
+// An exported program computes its sizes from its arguments and passes each to a function that says
+// its name:
+//   %0 = get_dimension_size %arg0, dim = 0
+//   call @_wrapped_jax_export_main(%0, ...)   with {jax.global_constant = "b"}
 // Another argument of the same size is held to it by an assertion that both are equal.
 #include "frontends/stablehlo/import.h"
 

@@ -1,4 +1,5 @@
-// import_quant.c -- quantised values: storage integers with a scale and a zero point, for all or by axis.
+// import_quant.c -- quantised values: storage integers with a scale and a zero point, for all or by
+// axis.
 #include "frontends/stablehlo/import.h"
 
 // Scales or zero points as a node that broadcasts over a tensor of that rank.

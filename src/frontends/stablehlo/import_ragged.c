@@ -1,15 +1,16 @@
-// import_ragged.c -- chlo.ragged_dot: products of which one axis is divided into groups, whose sizes are data.
+// import_ragged.c -- chlo.ragged_dot: products of which one axis is divided into groups, whose
+// sizes are data.
 //
-// Groups of rows (each with a right side of its own), groups of a contracted axis (each gives a product), or groups of whole products,
-// which change nothing.
+// Groups of rows (each with a right side of its own), groups of a contracted axis (each gives a
+// product), or groups of whole products, which change nothing.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/index.h"
 #include "eval/movement.h"
 #include "eval/reduce.h"
 #include "eval/scalar.h"
-// One axis of the left side is divided into groups, whose sizes are data: [axes in front of it, groups].  Elements behind the
-// last group count for nothing.
+// One axis of the left side is divided into groups, whose sizes are data: [axes in front of it,
+// groups].  Elements behind the last group count for nothing.
 typedef struct Ragged {
   Ints front, front_rhs;  // axes of both sides to which the leading axes of the sizes belong
   int64_t axis;
@@ -117,7 +118,8 @@ static Node *ragged_sums(HloCall *c, Node *a, Node *b, RaggedDot *v) {
                     &d);
 }
 
-// The groups are parts of the left side's rows, each with a right side of its own: all products, of which a row's own is taken.
+// The groups are parts of the left side's rows, each with a right side of its own: all products, of
+// which a row's own is taken.
 static Node *ragged_rows(HloCall *c, Node *a, Node *b, RaggedDot *v) {
   Graph *g = c->g;
   int64_t skip, axis = hlo_rank(&c->in[0]) - v->d.ca.n;
@@ -125,7 +127,8 @@ static Node *ragged_rows(HloCall *c, Node *a, Node *b, RaggedDot *v) {
     axis += !has_axis(v->d.bb, i, &skip) && !has_axis(v->d.cb, i, &skip);
   Node *all = hlo_dot_of(c, a, b, &v->d);
   if (g->status) return g->poison;
-  // What the product keeps of the left side: batch axes, then the others; then those of the right side.
+  // What the product keeps of the left side: batch axes, then the others; then those of the right
+  // side.
   Node *m = members(c, &v->r, a, v->r.front, v->r.axis);
   int rank = hlo_rank(&c->in[0]), n = 0, out = type_of(all)->rank;
   int64_t perm[MAX_RANK + 1], gone[MAX_RANK], ngone = 0, at[MAX_RANK + 1];

@@ -1,7 +1,8 @@
-// import_real.c -- functions of real numbers that the graph has no op for, composed of those that it has.
+// import_real.c -- functions of real numbers that the graph has no op for, composed of those that
+// it has.
 //
-// Half-precision operands are computed in f32 and rounded once.  Formulas keep their relative precision near zero:
-// expm1 is Kahan's, which divides out the rounding of exp x.
+// Half-precision operands are computed in f32 and rounded once.  Formulas keep their relative
+// precision near zero: expm1 is Kahan's, which divides out the rounding of exp x.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/scalar.h"

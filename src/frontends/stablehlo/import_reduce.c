@@ -1,7 +1,8 @@
 // import_reduce.c -- reduce, map, and the bodies that they have.
 //
-// A body of one known operation is the graph's reduction.  Any other is applied to halves of the operands at once,
-// neighbours to neighbours, until one element is left: the specification leaves the order of a reduction open.
+// A body of one known operation is the graph's reduction.  Any other is applied to halves of the
+// operands at once, neighbours to neighbours, until one element is left: the specification leaves
+// the order of a reduction open.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/control.h"

@@ -1,7 +1,7 @@
 // import_sort.c -- sort and top_k.
 //
-// A comparator is asked about all pairs along the axis at once; how many elements come before one is its place.
-// Long axes are sorted by the graph's top_k, where the comparator is one comparison.
+// A comparator is asked about all pairs along the axis at once; how many elements come before one
+// is its place.  Long axes are sorted by the graph's top_k, where the comparator is one comparison.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/index.h"
@@ -49,7 +49,8 @@ static Node *by_places(HloCall *c, const Along *a, Node *x, Node *at) {
   return hb_transpose(c->g, y, a->rank, a->back);
 }
 
-// The one comparison of the first operand's elements: 1 ascending, -1 descending, 0 another comparator.
+// The one comparison of the first operand's elements: 1 ascending, -1 descending, 0 another
+// comparator.
 static int direction(const HloCall *c) {
   const MlirBlock *b =
       c->op->nregions && c->op->regions[0]->nblocks ? c->op->regions[0]->blocks[0] : NULL;
@@ -61,8 +62,8 @@ static int direction(const HloCall *c) {
   return dir[0] == 'L' ? 1 : dir[0] == 'G' ? -1 : 0;
 }
 
-// Numbers in the order of the comparison: of floats, their bits as integers that are ordered alike, NaNs at the ends.  Without
-// TOTALORDER the two zeros are equal.
+// Numbers in the order of the comparison: of floats, their bits as integers that are ordered alike,
+// NaNs at the ends.  Without TOTALORDER the two zeros are equal.
 static Node *keys_of(HloCall *c, Node *x) {
   Graph *g = c->g;
   if (g->status || !dtype_is_float(type_of(x)->dtype)) return x;
@@ -111,7 +112,8 @@ static void sort(HloCall *c) {
   for (int i = 0, n = 0; i <= a.rank; i++)
     if (i != a.axis && n < a.rank) a.perm[n++] = i == a.rank ? a.axis : i;
   for (int i = 0; i < a.rank; i++) a.back[a.perm[i]] = i;
-  // A size that is not known counts as 1: a batch; along the axis itself the cheaper way is taken where there is one.
+  // A size that is not known counts as 1: a batch; along the axis itself the cheaper way is taken
+  // where there is one.
   for (int i = 0; i < a.rank; i++)
     if (!dims[i].node && !ck_mul(count, dims[i].n, &count)) count = INT64_MAX;
   // NaNs, which no comparison holds for, have no places of their own.

@@ -1,7 +1,8 @@
 // import_special.c -- special functions of CHLO by their published approximations.
 //
-// lgamma and digamma are Lanczos' (g = 7, n = 9), erf_inv is Giles', erfc and bessel_i1e are those of Cephes.  Each is computed in
-// the precision that StableHLO's own expansion uses: halves in f32, others in their own type.
+// lgamma and digamma are Lanczos' (g = 7, n = 9), erf_inv is Giles', erfc and bessel_i1e are those
+// of Cephes.  Each is computed in the precision that StableHLO's own expansion uses: halves in f32,
+// others in their own type.
 #include "frontends/stablehlo/import.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // import_window.c -- reduce_window, select_and_scatter.
 //
-// A window of w elements along an axis is joined from windows of 1, 2, 4, ... elements, so that it takes log w
-// steps over whole tensors, whatever the body is; axes one after another.  Windows start at every place; the ones
-// that the strides ask for are picked in the end.
+// A window of w elements along an axis is joined from windows of 1, 2, 4, ... elements, so that it
+// takes log w steps over whole tensors, whatever the body is; axes one after another.  Windows
+// start at every place; the ones that the strides ask for are picked in the end.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/index.h"
@@ -134,8 +134,8 @@ static Node *expand_to(HloCall *c, Node *x, void *ctx) {
   return hlo_static_type(c, c->type[0], dims) ? hb_expand(c->g, x, (int)c->type[0]->rank, dims) : x;
 }
 
-// ---- pools ----
-// Windows along all axes but two are the graph's pools: the largest, or the mean of as many times the sum.
+// ---- pools ---- Windows along all axes but two are the graph's pools: the largest, or the mean of
+// as many times the sum.
 static bool known_is(Graph *g, const Node *x, double v) {
   const Value *k = node_known(g, x);
   return k && k->n == 1 && val_f64(k, 0) == v;
@@ -148,7 +148,8 @@ static bool pool_axes(const Windows *w, const Dim *dims, int64_t *perm, int64_t 
   for (int i = 0; i < w->rank; i++) {
     bool plain = w->size.v[i] == 1 && w->stride.v[i] == 1 && !w->padding.v[2 * i] &&
                  !w->padding.v[2 * i + 1];
-    // The first two that nothing happens along are batch and channels; pads must lie within the window.
+    // The first two that nothing happens along are batch and channels; pads must lie within the
+    // window.
     if (plain && kept < 2) {
       perm[kept++] = i;
     } else {
@@ -159,7 +160,8 @@ static bool pool_axes(const Windows *w, const Dim *dims, int64_t *perm, int64_t 
     for (int k = 0; k < 2; k++)
       if (w->padding.v[2 * i + k] < 0 || w->padding.v[2 * i + k] >= reach) return false;
     if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10) return false;
-    // a size that is not known may be too small for one window; where there is none, nothing depends on it
+    // a size that is not known may be too small for one window; where there is none, nothing
+    // depends on it
     if (ie_is_const(dims[i]) ? dims[i]->value < reach : reach > 1) return false;
     *size *= w->size.v[i];
   }
@@ -240,9 +242,9 @@ static void reduce_window(HloCall *c) {
   }
 }
 
-// ---- windows whose sizes are operands ----
-// As jax writes them: @stablehlo.dynamic_reduce_window(operands, initial values, window, strides, base dilations, window
-// dilations, padding), the body a function.
+// ---- windows whose sizes are operands ---- As jax writes them:
+// @stablehlo.dynamic_reduce_window(operands, initial values, window, strides, base dilations,
+// window dilations, padding), the body a function.
 enum { WINDOW, STRIDE, BASE, DILATION, PADDING, GIVEN };
 typedef struct GivenWindows {
   int64_t n;  // operands
@@ -266,7 +268,8 @@ static bool read_given(HloCall *c, GivenWindows *w) {
   return !g->status;
 }
 
-// The call as an operation with the function as its region, and its sizes, where all are numbers, as attributes.
+// The call as an operation with the function as its region, and its sizes, where all are numbers,
+// as attributes.
 static MlirOp *as_operation(HloCall *c, const GivenWindows *w, const MlirFunc *body) {
   static const char *const name[GIVEN] = {"window_dimensions", "window_strides", "base_dilations",
                                           "window_dilations", "padding"};
@@ -355,8 +358,8 @@ void hlo_dynamic_reduce_window(HloCall *c) {
     hlo_refuse(c, "@stablehlo.dynamic_reduce_window with windows that are data");
 }
 
-// ---- select_and_scatter ----
-// Values of windows are (element, its place, whether it is one and no padding); the body says whether to keep the first.
+// ---- select_and_scatter ---- Values of windows are (element, its place, whether it is one and no
+// padding); the body says whether to keep the first.
 static bool by_choice(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n) {
   Graph *g = c->g;
   HloValue args[2] = {a[0], b[0]}, keep;

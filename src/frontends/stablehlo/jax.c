@@ -1,8 +1,8 @@
 // jax.c -- jax.export files: a FlatBuffer around portable bytecode.
 //
-// Of the table only what describes the program is read: its name, the platforms it was exported for, the version of the
-// calling convention, the bytecode.  How arguments are nested in Python's containers stays there: the module's function
-// takes them flat, in order.
+// Of the table only what describes the program is read: its name, the platforms it was exported
+// for, the version of the calling convention, the bytecode.  How arguments are nested in Python's
+// containers stays there: the module's function takes them flat, in order.
 #include "frontends/common/flatbuffer.h"
 #include "frontends/stablehlo/internal.h"
 

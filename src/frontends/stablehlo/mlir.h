@@ -1,18 +1,20 @@
 // mlir.h -- the module of a StableHLO file, the same for every form that it is written in.
 //
-// Text (pretty and generic), bytecode (VHLO) and jax.export files all become this: operations under their StableHLO
-// names ("stablehlo.add", "func.call", "chlo.erf", "check.expect_eq_const"), with the generic form's operands and
-// attribute names.  So the importer sees one form only:
+// Text (pretty and generic), bytecode (VHLO) and jax.export files all become this: operations under
+// their StableHLO names ("stablehlo.add", "func.call", "chlo.erf", "check.expect_eq_const"), with
+// the generic form's operands and attribute names.  So the importer sees one form only:
 //   - what the pretty form says by position or by word is an attribute of the specification's name:
 //     `stablehlo.compare EQ, %a, %b, FLOAT` has comparison_direction = EQ and compare_type = FLOAT;
-//   - a structured attribute (#stablehlo.gather<...>, dot, conv, scatter, channel_handle, output_operand_alias ...) is a
-//     dictionary with its fields' names; a field that was left out has its default: an empty list;
-//   - VHLO's versioned names are the plain ones (vhlo.add_v1 is stablehlo.add, its func is func.func), and its
-//     attributes the plain ones;
-//   - older spellings are renewed (mhlo.x is stablehlo.x where they mean the same; lists as dense<> are MA_INTS).
-// Everything lives in the arena that the reader was given; strings are NUL-terminated copies there, the bytes of large
-// constants may be slices of the file.  A value is defined before it is used; `verify.c` has checked what mlir_verify
-// promises.
+//   - a structured attribute (#stablehlo.gather<...>, dot, conv, scatter, channel_handle,
+//     output_operand_alias ...) is a dictionary with its fields' names; a field that was left out
+//     has its default: an empty list;
+//   - VHLO's versioned names are the plain ones (vhlo.add_v1 is stablehlo.add, its func is
+//     func.func), and its attributes the plain ones;
+//   - older spellings are renewed (mhlo.x is stablehlo.x where they mean the same; lists as dense<>
+//     are MA_INTS).
+// Everything lives in the arena that the reader was given; strings are NUL-terminated copies there,
+// the bytes of large constants may be slices of the file.  A value is defined before it is used;
+// `verify.c` has checked what mlir_verify promises.
 #ifndef TENON_FRONTENDS_STABLEHLO_MLIR_H
 #define TENON_FRONTENDS_STABLEHLO_MLIR_H
 
@@ -121,7 +123,8 @@ typedef enum {
   MA_ENUM,    // a word of the specification, .text: EQ, HIGHEST, ADJOINT, ...
   MA_TYPE,    // .type
   MA_ARRAY,   // .items, .n: [a, b]
-  MA_INTS,  // .ints, .n: array<i64: ...>, also of i1, i8, i16, i32; also a 1-D dense<> of integers that is a list
+  MA_INTS,  // .ints, .n: array<i64: ...>, also of i1, i8, i16, i32; also a 1-D dense<> of integers
+            // that is a list
   MA_FLOATS,  // .floats, .n: array<f32: ...>
   MA_DENSE,   // .type (tensor), .data, .ndata, .splat
   MA_DICT,    // .fields, .n
@@ -142,9 +145,10 @@ struct MlirAttr {
   const int64_t *ints;
   const double *floats;
   const MlirField *fields;  // in the file's order
-  // MA_DENSE: little-endian elements as the graph's dtypes lie: i1 one byte each (0, 1), sub-byte types packed from
-  // the low bits, complex as (re, im); types that the graph has not got: one element a byte (f8, f6), low bits.
-  // splat: one element stands for all.  Checked: ndata is what the type and splat need.
+  // MA_DENSE: little-endian elements as the graph's dtypes lie: i1 one byte each (0, 1), sub-byte
+  // types packed from the low bits, complex as (re, im); types that the graph has not got: one
+  // element a byte (f8, f6), low bits.  splat: one element stands for all.  Checked: ndata is what
+  // the type and splat need.
   const uint8_t *data;
   int64_t ndata;
   bool splat;
@@ -228,15 +232,17 @@ typedef struct MlirFile {
 
 // Recognises a file by its content; looks at its beginning only.
 bool mlir_is(Str bytes);
-// Reads any of the three forms and verifies it.  `bytes` must outlive the file.  Messages name line and column, or the byte.
+// Reads any of the three forms and verifies it.  `bytes` must outlive the file.  Messages name line
+// and column, or the byte.
 MUST_USE tenon_status mlir_read(Arena *a, Str bytes, MlirFile *out, Diag *d);
 // The parts of mlir_read, for tests.
 MUST_USE tenon_status mlir_read_text(Arena *a, Str bytes, MlirFile *out, Diag *d);
 MUST_USE tenon_status mlir_read_bytecode(Arena *a, Str bytes, MlirFile *out, Diag *d);
 MUST_USE tenon_status mlir_read_jax(Arena *a, Str bytes, MlirFile *out, Diag *d);
-// What the importer may rely on (verify.c): operand, result and region counts of known ops, the attributes that an op
-// must have and their kinds, types of operands and results against one another, terminators, calls' signatures.
-// Ops that are not known pass: the importer refuses them by name.
+// What the importer may rely on (verify.c): operand, result and region counts of known ops, the
+// attributes that an op must have and their kinds, types of operands and results against one
+// another, terminators, calls' signatures.  Ops that are not known pass: the importer refuses them
+// by name.
 MUST_USE tenon_status mlir_verify(Arena *a, const MlirFile *f, Diag *d);
 
 // ---- for the importer ----
@@ -249,8 +255,8 @@ const MlirAttr *mlir_field(const MlirAttr *dict,
 int64_t mlir_int(const MlirAttr *a, int64_t otherwise);  // MA_INT, MA_BOOL, 0-D MA_DENSE
 double mlir_float(const MlirAttr *a, double otherwise);
 bool mlir_bool(const MlirAttr *a, bool otherwise);
-// Integers of MA_INTS, MA_ARRAY of MA_INT, or an integer MA_DENSE of any rank (flattened, splat written out).
-// false: absent or none of these, *n = 0.
+// Integers of MA_INTS, MA_ARRAY of MA_INT, or an integer MA_DENSE of any rank (flattened, splat
+// written out).  false: absent or none of these, *n = 0.
 bool mlir_ints(Arena *a, const MlirAttr *attr, const int64_t **out, int64_t *n);
 const char *mlir_word(const MlirAttr *a,
                       const char *otherwise);  // of MA_ENUM, MA_STRING, MA_SYMBOL

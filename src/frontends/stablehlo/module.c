@@ -1,4 +1,5 @@
-// module.c -- the module of mlir.h: element types, types, access to attributes, functions out of operations.
+// module.c -- the module of mlir.h: element types, types, access to attributes, functions out of
+// operations.
 #include "frontends/stablehlo/internal.h"
 
 static const struct {
@@ -254,7 +255,8 @@ const MlirFunc *mlir_main(const MlirModule *m) {
   return m->nfuncs ? m->funcs[0] : NULL;
 }
 
-// Attribute dictionaries of arguments or results: a list, one a value; a shorter one is not believed.
+// Attribute dictionaries of arguments or results: a list, one a value; a shorter one is not
+// believed.
 static tenon_status argument_attrs(Arena *a, const MlirOp *op, const char *name, int64_t n,
                                    const MlirAttr *const **out, Diag *d) {
   const MlirAttr **v = arena_array(a, const MlirAttr *, MAX(n, 1));

@@ -1,7 +1,7 @@
 // parse_attr.c -- attributes in MLIR text, and locations.
 //
-// StableHLO's structured attributes (#stablehlo.gather<...>) become dictionaries, its enumerations words.  Attributes of
-// dialects that are not known are kept as text: whoever needs one refuses it.
+// StableHLO's structured attributes (#stablehlo.gather<...>) become dictionaries, its enumerations
+// words.  Attributes of dialects that are not known are kept as text: whoever needs one refuses it.
 #include "frontends/stablehlo/text.h"
 
 #include <math.h>
@@ -61,7 +61,8 @@ static bool is_float_text(Str s) {
   return !(s.n > 1 && s.p[1] == 'x') && memchr(s.p, '.', (size_t)s.n);
 }
 
-// 5, -1.5e0, 3 : i32, 0x7FC0 : bf16 (short forms give no type, theirs is known); the type decides how the digits are meant, so they are read behind it.
+// 5, -1.5e0, 3 : i32, 0x7FC0 : bf16 (short forms give no type, theirs is known); the type decides
+// how the digits are meant, so they are read behind it.
 static tenon_status number_attr(Parser *p, bool bare, const MlirAttr **out) {
   Parser before = *p;
   mt_take_punct(p, '-');

@@ -1,7 +1,8 @@
-// parse_dense.c -- numbers of MLIR text: single ones, dense<...> lists of them, and the bytes at the end of a file.
+// parse_dense.c -- numbers of MLIR text: single ones, dense<...> lists of them, and the bytes at
+// the end of a file.
 //
-// Memory follows what is written, never what a type says: elements are collected as they come, and their count is
-// compared with the type's afterwards.
+// Memory follows what is written, never what a type says: elements are collected as they come, and
+// their count is compared with the type's afterwards.
 #include "frontends/stablehlo/text.h"
 
 #include "ir/textnum.h"
@@ -78,7 +79,8 @@ tenon_status mt_number(Parser *p, MlirElem e, uint64_t *bits) {
 
 // ---- lists ----
 
-// The literal comes before its type, so that it is walked over first and read when the type is known.
+// The literal comes before its type, so that it is walked over first and read when the type is
+// known.
 typedef struct List {
   MlirElem elem;
   uint8_t *data;

@@ -1,10 +1,11 @@
 // parse_form.c -- the short forms of ops, as a table.
 //
-// A form is a row of words: what stands between an op's name and the colon, and a rule that says how the types behind
-// the colon are meant.  Words:
+// A form is a row of words: what stands between an op's name and the colon, and a rule that says
+// how the types behind the colon are meant.  Words:
 //   %   an operand        %*  operands between commas; a comma before something else is taken
 //   {}  attributes, if there        {attributes}  the same behind the word `attributes`
-//   $x  the value of attribute x    @x  a symbol as attribute x    "x  a symbol as string attribute x
+//   $x  the value of attribute x    @x  a symbol as attribute x
+//   "x  a symbol as string attribute x
 //   ?   the words up to ; are there if the first of them is
 //   &x  a form of its own (table `special`)
 // Any other word stands for itself.  An op without a row has the form of elementwise ops.
@@ -407,7 +408,8 @@ static tenon_status reducer_body(Parser *p, OpBuild *b) {
   return TENON_OK;
 }
 
-// (%a init: %b), (%c init: %d) [applies op] across dimensions = [...] {...} : function type [loc] [reducer ...]
+// (%a init: %b), (%c init: %d) [applies op] across dimensions = [...] {...} : function type [loc]
+// [reducer ...]
 static tenon_status form_reduce(Parser *p, OpBuild *b) {
   Values inits = {0};
   const char *applied = NULL, *loc;

@@ -1,7 +1,7 @@
 // parse_type.c -- types in MLIR text.
 //
-// Parses the types of StableHLO programs: tensors, element types, quantised types, tuples, functions,
-// tokens.  Every other type is kept as its text, and refused by whoever needs more.
+// Parses the types of StableHLO programs: tensors, element types, quantised types, tuples,
+// functions, tokens.  Every other type is kept as its text, and refused by whoever needs more.
 #include "frontends/stablehlo/text.h"
 
 #include "ir/textnum.h"

@@ -1,5 +1,5 @@
-// text.h -- inside the reader of MLIR text: tokens (lex.c), types (parse_type.c), attributes (parse_attr.c), the short
-// forms of ops (parse_form.c), ops, regions and modules (parse.c).
+// text.h -- inside the reader of MLIR text: tokens (lex.c), types (parse_type.c), attributes
+// (parse_attr.c), the short forms of ops (parse_form.c), ops, regions and modules (parse.c).
 #ifndef TENON_FRONTENDS_STABLEHLO_TEXT_H
 #define TENON_FRONTENDS_STABLEHLO_TEXT_H
 
@@ -73,7 +73,8 @@ bool mt_take_punct(Parser *p, char c);  // takes it if it is next
 bool mt_take_word(Parser *p, const char *word);
 MUST_USE tenon_status mt_need_punct(Parser *p, char c);
 MUST_USE tenon_status mt_need_word(Parser *p, const char *word);
-// The text from `start` up to the next token: the inside of <...>, (...), with balanced brackets; the opening one is next.
+// The text from `start` up to the next token: the inside of <...>, (...), with balanced brackets;
+// the opening one is next.
 MUST_USE tenon_status mt_take_balanced(Parser *p, Str *out);
 // The text of the string or name that is next, escapes resolved; takes it.
 MUST_USE tenon_status mt_take_text(Parser *p, const char **out, int64_t *n);

@@ -1,5 +1,6 @@
-// verify.c -- what the importer may rely on, beyond what reading a module has shown: how many operands, results and
-// regions the ops have, which attributes, bodies that return what is asked of them, calls that fit.
+// verify.c -- what the importer may rely on, beyond what reading a module has shown: how many
+// operands, results and regions the ops have, which attributes, bodies that return what is asked of
+// them, calls that fit.
 #include "frontends/stablehlo/verify.h"
 
 tenon_status vf_fail(Verify *v, const char *fmt, ...) {
@@ -28,7 +29,8 @@ bool vf_shapes_agree(const MlirType *a, const MlirType *b) {
 // ---- the table ----
 
 enum { ANY = -1 };
-// Attributes that must be there, by kind: i: a list of integers, n: a number, w: a word, d: a dictionary, v: a constant.
+// Attributes that must be there, by kind: i: a list of integers, n: a number, w: a word, d: a
+// dictionary, v: a constant.
 typedef struct OpRow {
   const char *name;
   int8_t in, out, regions;  // ANY: one or more, or as the rule says

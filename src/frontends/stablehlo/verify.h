@@ -1,4 +1,5 @@
-// verify.h -- inside the verifier of modules: the walk and the tables (verify.c), rules of single ops (verify_op.c).
+// verify.h -- inside the verifier of modules: the walk and the tables (verify.c), rules of single
+// ops (verify_op.c).
 #ifndef TENON_FRONTENDS_STABLEHLO_VERIFY_H
 #define TENON_FRONTENDS_STABLEHLO_VERIFY_H
 

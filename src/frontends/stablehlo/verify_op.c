@@ -1,4 +1,5 @@
-// verify_op.c -- rules of single ops: dimensions that exist, shapes that follow from operands and attributes.
+// verify_op.c -- rules of single ops: dimensions that exist, shapes that follow from operands and
+// attributes.
 //
 // A size that is not known agrees with every other; it is checked when the program runs.
 #include "frontends/stablehlo/verify.h"
@@ -310,7 +311,8 @@ static tenon_status conv_side(Verify *v, const char *one, const char *two, const
   return distinct_dims(v, (List){all, n + 2}, t->rank, spatial);
 }
 
-// Of a dynamic convolution writers leave more numbers than there are dimensions: the first ones count.
+// Of a dynamic convolution writers leave more numbers than there are dimensions: the first ones
+// count.
 static tenon_status conv_list(Verify *v, const char *name, int64_t n) {
   if (strcmp(v->op->name, "stablehlo.dynamic_conv")) return list_length(v, name, n);
   if (mlir_attr(v->op, name) && list(v, name).n < n) return list_length(v, name, n);

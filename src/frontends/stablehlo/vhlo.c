@@ -1,7 +1,8 @@
 // vhlo.c -- the VHLO dialect: StableHLO's stable copy, which portable bytecode is written in.
 //
-// Its ops have versions in their names (add_v1) and flat attributes; here they get their plain names, and attributes as
-// the text's generic form has them, so that the importer knows nothing of VHLO.
+// Its ops have versions in their names (add_v1) and flat attributes; here they get their plain
+// names, and attributes as the text's generic form has them, so that the importer knows nothing of
+// VHLO.
 #include "frontends/stablehlo/bytecode.h"
 
 // Attributes of the ops that have any, in the order of their properties: by name.

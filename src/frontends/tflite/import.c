@@ -1,8 +1,10 @@
-// import.c -- TensorFlow Lite models as graphs: sub-graphs, states, what cannot be supported (import.h).
+// import.c -- TensorFlow Lite models as graphs: sub-graphs, states, what cannot be supported
+// (import.h).
 //
-// Sub-graph 0 is the model.  Others are imported where they are called, with the types of the values that they get.  A variable tensor keeps
-// its contents from one call to the next: the graph gives its next value as a further result, and takes the present one as an
-// input where the caller says so; else it is what a model begins with, zeros (of a quantised one, its zero point).
+// Sub-graph 0 is the model.  Others are imported where they are called, with the types of the
+// values that they get.  A variable tensor keeps its contents from one call to the next: the graph
+// gives its next value as a further result, and takes the present one as an input where the caller
+// says so; else it is what a model begins with, zeros (of a quantised one, its zero point).
 #include "eval/foreign.h"
 #include "frontends/tflite/import.h"
 
@@ -146,8 +148,8 @@ static bool is_quantized(const TflOp *op) {
   return false;
 }
 
-// Operators whose plain form serves quantised values as well: it moves or compares integers.  Of some all values must have one
-// quantisation.
+// Operators whose plain form serves quantised values as well: it moves or compares integers.  Of
+// some all values must have one quantisation.
 static const struct {
   uint8_t code;
   bool same;
@@ -223,8 +225,8 @@ static const char *unsupported_name(TflImport *im, const TflCode *c, const char 
   return str_printf(a, "%s version %lld", row->name, (long long)c->version);
 }
 
-// An operator that is not supported stands in the graph as itself, for `inspect` and drawings; its results have the types that the file
-// states, so that what follows can be read.
+// An operator that is not supported stands in the graph as itself, for `inspect` and drawings; its
+// results have the types that the file states, so that what follows can be read.
 static void import_unknown(TflOp *op, const char *name) {
   Graph *g = op->g;
   Node **in = arena_array(&g->arena, Node *, op->nin + 1);
@@ -435,7 +437,8 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   import_operators(im, &s);
   tenon_status status = finish(im, &s, true);
   if (!status || supported) return status;
-  // What follows an unknown operator may need to know more of it than the file says: the inputs are shown alone.
+  // What follows an unknown operator may need to know more of it than the file says: the inputs are
+  // shown alone.
   im->g->status = TENON_OK;
   d->status = TENON_OK;
   d->len = said;
@@ -443,7 +446,8 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   return finish(im, &s, false);
 }
 
-// An ONNX file whose producer is called TFL3 has these bytes at the same place, behind the keys of its first two fields.
+// An ONNX file whose producer is called TFL3 has these bytes at the same place, behind the keys of
+// its first two fields.
 static bool is_tflite(Str b) {
   return b.n >= 8 && !memcmp(b.p + 4, "TFL3", 4) && !(b.p[0] == 8 && !memcmp(b.p + 2, "\x12\4", 2));
 }

@@ -1,8 +1,9 @@
 // import.h -- operators of TensorFlow Lite as graphs: one table row a builtin operator.
 //
-// A row has a function for plain values (floats, bools, indices), which also moves quantised ones; operators that compute with quantised
-// values have another one for these (tfl_quantized).  Values keep the file's dtype: a quantised tensor is a tensor of its
-// integers.  Functions read operands and options through the helpers below and give their results with tfl_give; errors are the
+// A row has a function for plain values (floats, bools, indices), which also moves quantised ones;
+// operators that compute with quantised values have another one for these (tfl_quantized).  Values
+// keep the file's dtype: a quantised tensor is a tensor of its integers.  Functions read operands
+// and options through the helpers below and give their results with tfl_give; errors are the
 // graph's own, sticky.
 #ifndef TENON_FRONTENDS_TFLITE_IMPORT_H
 #define TENON_FRONTENDS_TFLITE_IMPORT_H
@@ -22,11 +23,10 @@ typedef struct TflTable {
   const TflRow *row;
   int64_t n;
 } TflTable;
-extern const TflTable *const tfl_tables[];  // NULL-terminated
-const TflRow *tfl_row(
-    const TflCode
-        *code);  // a builtin operator by its number, a custom one by its name; NULL: there is none
-TflFn *tfl_quantized(int64_t code);  // NULL: there is none
+extern const TflTable *const tfl_tables[];   // NULL-terminated
+const TflRow *tfl_row(const TflCode *code);  // a builtin operator by its number, a custom one by
+                                             // its name; NULL: there is none
+TflFn *tfl_quantized(int64_t code);          // NULL: there is none
 void tfl_list(FrontendOpFn *fn, void *ctx);
 #define TFL_TABLE(name) const TflTable tfl_##name = {rows, ARRAY_LEN(rows)}
 

@@ -1,8 +1,11 @@
-// import_complex.c -- complex tensors, which the graph has as pairs of floats along a further, last axis.
+// import_complex.c -- complex tensors, which the graph has as pairs of floats along a further, last
+// axis.
 //
-// What: RFFT2D and the operators that separate real and imaginary parts know of the further axis.  Operators that move elements, or are linear in
-// them, are imported twice, over the real and over the imaginary parts, and their results are paired again (tfl_import_parts).
-// Guarantees: every other operator refuses complex values (tfl_complex_fits), so none reads the further axis as one of its own.
+// What: RFFT2D and the operators that separate real and imaginary parts know of the further axis.
+// Operators that move elements, or are linear in them, are imported twice, over the real and over
+// the imaginary parts, and their results are paired again (tfl_import_parts).
+// Guarantees: every other operator refuses complex values (tfl_complex_fits), so none reads the
+//             further axis as one of its own.
 #include "eval/signal.h"
 #include "frontends/tflite/import.h"
 

@@ -1,7 +1,8 @@
 // import_control.c -- conditions, loops, calls, and variables that calls keep.
 //
-// Sub-graphs get every value as an argument, so their bodies capture nothing.  A loop's body is imported with the types of its first
-// iteration; where an iteration gives another shape than it got, the type is widened and the body imported again.
+// Sub-graphs get every value as an argument, so their bodies capture nothing.  A loop's body is
+// imported with the types of its first iteration; where an iteration gives another shape than it
+// got, the type is widened and the body imported again.
 #include "eval/control.h"
 #include "frontends/tflite/import.h"
 

@@ -1,7 +1,9 @@
-// import_custom.c -- custom operators that TensorFlow Lite's own runtimes ship: MediaPipe's transposed convolution with a bias.
+// import_custom.c -- custom operators that TensorFlow Lite's own runtimes ship: MediaPipe's
+// transposed convolution with a bias.
 //
-// What: a row per operator, found by its name.  Needs: the operator's options, which are not a table of the schema but the bytes of a C struct
-// on the machine that wrote the file, or a FlexBuffer; each function checks their length.  Guarantees: as other rows (import.h).
+// What: a row per operator, found by its name.  Needs: the operator's options, which are not a
+// table of the schema but the bytes of a C struct on the machine that wrote the file, or a
+// FlexBuffer; each function checks their length.  Guarantees: as other rows (import.h).
 #include "eval/window.h"
 #include "frontends/tflite/import.h"
 
@@ -13,7 +15,8 @@ static int64_t word(const FbVector *v, int64_t i, int64_t dflt) {
   return (int32_t)w;
 }
 
-// (x, weights [out, h, w, in], bias).  Options: padding (1: SAME, 2: VALID), stride along w, stride along h.
+// (x, weights [out, h, w, in], bias).  Options: padding (1: SAME, 2: VALID), stride along w, stride
+// along h.
 static void transpose_conv_bias(TflOp *op) {
   Graph *g = op->g;
   enum { SAME = 1, VALID = 2 };

@@ -6,7 +6,8 @@
 
 // ---- reading ----
 
-// With batch axes: the axis is moved behind them, each batch gathers for itself, and the axis's place gets the indices.
+// With batch axes: the axis is moved behind them, each batch gathers for itself, and the axis's
+// place gets the indices.
 static Node *gather_batched(TflOp *op, Node *x, Node *index, int64_t axis, int64_t batch) {
   Graph *g = op->g;
   int rank = tfl_rank(op, x), irank = tfl_rank(op, index), n = 0;
@@ -139,7 +140,8 @@ static double neutral(DType t, int reduction) {
   }
 }
 
-// Rows joined by their segment, of `count` (i64[1]); those of a negative one are left out: they go behind the last.
+// Rows joined by their segment, of `count` (i64[1]); those of a negative one are left out: they go
+// behind the last.
 static Node *segments(TflOp *op, Node *x, Node *ids, Node *count, int reduction) {
   Graph *g = op->g;
   int rank = tfl_rank(op, x), irank = tfl_rank(op, ids);

@@ -1,7 +1,7 @@
 // import_nn.c -- products, convolutions, pools and normalisations on plain values.
 //
-// Images are channels last, the graph's operators channels first.  So the reader puts transposes around them, which the layout
-// pass removes.
+// Images are channels last, the graph's operators channels first.  So the reader puts transposes
+// around them, which the layout pass removes.
 #include "eval/contract.h"
 #include "eval/image.h"
 #include "eval/norm.h"

@@ -1,7 +1,7 @@
 // import_q_elementwise.c -- element-wise operators on quantised values.
 //
-// Functions of one value are tables over all that its type has, worked out while the model is read; operators of two
-// bring both to a common scale with bits to spare, as the reference kernels do.
+// Functions of one value are tables over all that its type has, worked out while the model is read;
+// operators of two bring both to a common scale with bits to spare, as the reference kernels do.
 #include <math.h>
 
 #include "eval/movement.h"
@@ -10,7 +10,8 @@
 
 // ---- one operand ----
 
-// What a table is made from: q is a value of the operand, the answer one of the result, not yet clamped.
+// What a table is made from: q is a value of the operand, the answer one of the result, not yet
+// clamped.
 typedef struct Unary {
   QArg x, y;
   float alpha;

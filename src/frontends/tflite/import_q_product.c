@@ -1,8 +1,8 @@
 // import_q_product.c -- convolutions and matrix products of quantised values.
 //
-// 8-bit operands are multiplied and summed in 32 bits (conv_integer, mat_mul_integer); 16-bit ones in f64, which is exact for them as long as
-// sums stay below 2^53.  Sums are then scaled in i64, by channel.  Float operands with 8-bit weights are quantised as
-// they come, row by row.
+// 8-bit operands are multiplied and summed in 32 bits (conv_integer, mat_mul_integer); 16-bit ones
+// in f64, which is exact for them as long as sums stay below 2^53.  Sums are then scaled in i64, by
+// channel.  Float operands with 8-bit weights are quantised as they come, row by row.
 #include "eval/contract.h"
 #include "eval/reduce.h"
 #include "eval/scalar.h"
@@ -213,8 +213,9 @@ Node *q_row_sums(TflOp *op, const QArg *x, const QArg *w) {
   return quant_cast(g, y, DT_I64);
 }
 
-// Kernels do not agree on this product alone.  The interpreter's come from a library of matrices that rounds once; those for
-// microcontrollers round twice, as the reference says.  Of the models with integer LSTMs the latter are the reference in all.
+// Kernels do not agree on this product alone.  The interpreter's come from a library of matrices
+// that rounds once; those for microcontrollers round twice, as the reference says.  Of the models
+// with integer LSTMs the latter are the reference in all.
 static bool rounds_twice(TflOp *op) {
   enum { SEQUENCE_LSTM = 44 };
   TflImport *im = op->im;
@@ -302,7 +303,8 @@ static void batch_matmul(TflOp *op) {
 
 // ---- floats with 8-bit weights ----
 
-// x quantised to i8 by the range of each slice over `axes`, which stay: its factor and, when asymmetric, its zero point.
+// x quantised to i8 by the range of each slice over `axes`, which stay: its factor and, when
+// asymmetric, its zero point.
 typedef struct Dynamic {
   Node *q, *scale, *zero;  // i8, f32, i8 (or NULL)
 } Dynamic;
@@ -352,7 +354,8 @@ static Node *weight_scales(TflOp *op, const QArg *w) {
   return w->n == 1 ? node_scalar(g, DT_F32, v[0]) : tb_vector(g, DT_F32, w->n, v);
 }
 
-// Weights of a model of floats that are called unsigned hold signed bytes: so they were written before there was int8.
+// Weights of a model of floats that are called unsigned hold signed bytes: so they were written
+// before there was int8.
 static QArg signed_weights(Graph *g, const QArg *w) {
   static const int64_t zero[1] = {0};
   QArg out = *w;
@@ -369,7 +372,8 @@ static Node *hybrid_product(TflOp *op, Node *x, const QArg *w, bool asymmetric) 
   int64_t last = -1, depth = -2;
   if (tfl_rank(op, x) < 1) return tfl_fail(op, "an input without axes");
   Dynamic d = quantize_slices(op, x, (Ints){1, &last}, asymmetric);
-  // Zero points differ by row, so that they are taken off afterwards, times the sums of the weights.
+  // Zero points differ by row, so that they are taken off afterwards, times the sums of the
+  // weights.
   Node *sum = N(g, mat_mul_integer, d.q, w->x, g->none, q_zero_node(op, w));
   if (d.zero) {
     Node *wide = quant_cast(g, w->x, DT_I32);
@@ -391,7 +395,8 @@ Node *q_hybrid_rows(TflOp *op, Node *x, const QArg *given, bool asymmetric) {
   return hybrid_product(op, x, &w, asymmetric);
 }
 
-// Each image has a range of its own; with a scale by channel the kernels take zero points off as well.
+// Each image has a range of its own; with a scale by channel the kernels take zero points off as
+// well.
 static Node *hybrid_conv(TflOp *op, const QArg *w, Node *taps, int64_t group, int64_t channels,
                          const ConvOptions *c) {
   Graph *g = op->g;

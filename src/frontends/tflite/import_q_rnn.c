@@ -1,8 +1,9 @@
-// import_q_rnn.c -- recurrent operators: LSTM, RNN and SVDF, on floats, floats with 8-bit weights, and integers.
+// import_q_rnn.c -- recurrent operators: LSTM, RNN and SVDF, on floats, floats with 8-bit weights,
+// and integers.
 //
-// A step is built once; a sequence of steps is a scan over it, in which weights are constants.  States are variable tensors: their next values
-// are given back.  Integer LSTMs follow the kernels for microcontrollers: gates are 16-bit, rounded after each product, with the
-// functions by table.
+// A step is built once; a sequence of steps is a scan over it, in which weights are constants.
+// States are variable tensors: their next values are given back.  Integer LSTMs follow the kernels
+// for microcontrollers: gates are 16-bit, rounded after each product, with the functions by table.
 #include <math.h>
 
 #include "eval/control.h"
@@ -422,7 +423,8 @@ static bool read_svdf(TflOp *op, Svdf *s) {
   return !op->g->status;
 }
 
-// The state with its oldest step gone and `newest` [batch, filters] at the end: [batch, filters, memory].
+// The state with its oldest step gone and `newest` [batch, filters] at the end: [batch, filters,
+// memory].
 static Node *push(TflOp *op, const Svdf *s, Node *newest) {
   Graph *g = op->g;
   Node *old = tb_reshape(g, s->state.x, 3, (int64_t[]){-1, s->filters, s->memory});

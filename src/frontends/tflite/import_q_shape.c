@@ -1,4 +1,5 @@
-// import_q_shape.c -- pools, reductions, softmax, and movement that must know the zero point, on quantised values.
+// import_q_shape.c -- pools, reductions, softmax, and movement that must know the zero point, on
+// quantised values.
 #include <math.h>
 
 #include "eval/contract.h"
@@ -80,7 +81,8 @@ static void average_pool(TflOp *op) {
   Node *half = N(g, shift_right, count, node_i64(g, 1));
   Node *up = N(g, lt, node_i64(g, 0), sum);
   Node *near = N(g, where, up, N(g, add, sum, half), N(g, sub, sum, half));
-  // Towards zero; in f64, where a quotient of such integers has the right whole part and a window of pads alone is no fault.
+  // Towards zero; in f64, where a quotient of such integers has the right whole part and a window
+  // of pads alone is no fault.
   Node *mean = N(g, div, quant_cast(g, near, DT_F64), quant_cast(g, count, DT_F64));
   int64_t lo, hi;
   q_range(op, &y, p.activation, &lo, &hi);
@@ -107,7 +109,8 @@ static bool reduced_axes(TflOp *op, const Node *x, Ints *axes, int64_t *count) {
   return !op->g->status;
 }
 
-// The product of one element after the other, each step scaled by the same factor, since sums of 32 bits hold no more.
+// The product of one element after the other, each step scaled by the same factor, since sums of 32
+// bits hold no more.
 enum { MOST_FACTORS = 256 };
 static void reduce_prod(TflOp *op) {
   Graph *g = op->g;

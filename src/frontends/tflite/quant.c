@@ -1,7 +1,7 @@
 // quant.c -- fixed-point arithmetic in graph ops.
 //
-// All of it is element-wise in i64, so that it joins the kernel of the sum before it; what is per channel is a constant along the
-// last axis.  Functions of 8 or 16 bits are tables.
+// All of it is element-wise in i64, so that it joins the kernel of the sum before it; what is per
+// channel is a constant along the last axis.  Functions of 8 or 16 bits are tables.
 #include "frontends/tflite/quant.h"
 #include "eval/index.h"
 #include "eval/scalar.h"

@@ -1,8 +1,9 @@
 // quant.h -- the integer arithmetic of TensorFlow Lite's reference kernels.
 //
-// A real factor is a 31-bit multiplier and a shift; products are rounded in two steps (high half of the doubled product, ties up;
-// then the shift, ties away from zero), and results must have every bit as the reference kernels have it.  Each piece exists twice: on numbers,
-// from which tables are made at import, and in ordinary graph ops, so that every target computes the same.
+// A real factor is a 31-bit multiplier and a shift; products are rounded in two steps (high half of
+// the doubled product, ties up; then the shift, ties away from zero), and results must have every
+// bit as the reference kernels have it.  Each piece exists twice: on numbers, from which tables are
+// made at import, and in ordinary graph ops, so that every target computes the same.
 #ifndef TENON_FRONTENDS_TFLITE_QUANT_H
 #define TENON_FRONTENDS_TFLITE_QUANT_H
 
@@ -23,12 +24,13 @@ double quant_round(double x);                  // to an integer, ties away from 
 // x nearly a power of two: its exponent.
 bool quant_log2(float x, int *out);
 int quant_radius(int integer_bits, int left_shift);
-// Numbers with 31 - bits fractional bits: exp of what is not positive (0 integer bits in the result), and of these 4-bit numbers the
-// logistic function and tanh.
+// Numbers with 31 - bits fractional bits: exp of what is not positive (0 integer bits in the
+// result), and of these 4-bit numbers the logistic function and tanh.
 int64_t quant_exp_negative(int64_t a, int bits);
 int64_t quant_logistic_q4(int64_t a);
 int64_t quant_tanh_q4(int64_t a);
-// Of 16-bit numbers, multiplied by m and shifted to the right: 24 table entries to the unit, interpolated.
+// Of 16-bit numbers, multiplied by m and shifted to the right: 24 table entries to the unit,
+// interpolated.
 int64_t quant_logistic_16(int64_t x, int64_t m, int shift);
 int64_t quant_tanh_16(int64_t x, int64_t m, int shift);
 // A function over 16 bits by 513 samples, and a value of it.
@@ -39,7 +41,8 @@ int64_t quant_lut_16_at(const int16_t lut[513], int64_t x);
 
 // ---- in graph ops (quant.c) ----
 
-// Sums and differences are computed in i64; multipliers are one for all (n = 1) or one an element of the last axis.
+// Sums and differences are computed in i64; multipliers are one for all (n = 1) or one an element
+// of the last axis.
 Node *quant_cast(Graph *g, Node *x, DType t);              // x itself when it has the type
 Node *quant_wide(Graph *g, Node *x, int64_t zero);         // x - zero in i64
 Node *quant_const(Graph *g, int64_t n, const int64_t *v);  // i64: a scalar, or one axis

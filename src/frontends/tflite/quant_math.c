@@ -1,7 +1,7 @@
 // quant_math.c -- fixed-point arithmetic on numbers: multipliers, exp, logistic, tanh, tables.
 //
-// Fixed-point numbers are 32-bit: b integer bits leave 31 - b fractional ones.  Their product is the high half of the doubled product, so
-// integer bits add up.
+// Fixed-point numbers are 32-bit: b integer bits leave 31 - b fractional ones.  Their product is
+// the high half of the doubled product, so integer bits add up.
 #include <math.h>
 
 #include "frontends/tflite/quant.h"
@@ -118,7 +118,8 @@ int64_t quant_tanh_q4(int64_t a) {
 
 // ---- 16 bits, by tables ----
 
-// 65536 logistic(i / 24), raised by half of what a chord is below the curve at most; the last entry is where the function has become 1.
+// 65536 logistic(i / 24), raised by half of what a chord is below the curve at most; the last entry
+// is where the function has become 1.
 static int64_t sigmoid_entry(int64_t i) {
   if (i >= 255) return 65535;
   double y = 1 / (1 + exp(-(double)i / 24)), bend = y * (1 - y) * (1 - 2 * y) / (24 * 24);

@@ -1,6 +1,7 @@
 // read.c -- TensorFlow Lite files: from bytes to structs (tflite.h).
 //
-// Buffers stay where they are in the file: inside the FlatBuffer, or, in files of more than 2 GiB, behind it.
+// Buffers stay where they are in the file: inside the FlatBuffer, or, in files of more than 2 GiB,
+// behind it.
 #include "frontends/tflite/tflite.h"
 
 enum { LONGEST_NAME = 1000 };

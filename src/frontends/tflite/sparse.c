@@ -1,7 +1,8 @@
 // sparse.c -- sparse constants made dense.
 //
-// A sparse tensor is a tree: one level a dimension, in traversal order, the dimensions of blocks last.  A dense level has all its indices; a
-// compressed (CSR) one those that its segments list.  Every index and length is checked: leaves must be exactly the stored values.
+// A sparse tensor is a tree: one level a dimension, in traversal order, the dimensions of blocks
+// last.  A dense level has all its indices; a compressed (CSR) one those that its segments list.
+// Every index and length is checked: leaves must be exactly the stored values.
 #include "frontends/tflite/import.h"
 
 typedef struct Level {

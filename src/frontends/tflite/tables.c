@@ -1,4 +1,5 @@
-// tables.c -- the rows of all operators: builtin ones by their number, custom ones by their name (import.h).
+// tables.c -- the rows of all operators: builtin ones by their number, custom ones by their name
+// (import.h).
 #include "frontends/tflite/import.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 // tflite.h -- TensorFlow Lite files, schema 3, as plain structs over the file's bytes.
 //
-// What read.c has checked: every table and vector lies inside the file; indices of tensors, buffers, operator codes and sub-graphs are in
-// range (-1 is an absent operand); shapes are not negative and their products fit; a constant has exactly the bytes that its type and
-// shape need.  Nothing else: whether operators get what they need is asked when they are imported.
+// What read.c has checked: every table and vector lies inside the file; indices of tensors,
+// buffers, operator codes and sub-graphs are in range (-1 is an absent operand); shapes are not
+// negative and their products fit; a constant has exactly the bytes that its type and shape need.
+// Nothing else: whether operators get what they need is asked when they are imported.
 #ifndef TENON_FRONTENDS_TFLITE_TFLITE_H
 #define TENON_FRONTENDS_TFLITE_TFLITE_H
 
@@ -59,7 +60,8 @@ typedef struct TflModel {
 
 bool tfl_dtype(int64_t type, DType *out);  // false: none of ours
 MUST_USE tenon_status tfl_read(Imported *in, Diag *d, TflModel *out);
-// The entry point that the caller names; EINVAL with the names there are.  None named: the first sub-graph, without names.
+// The entry point that the caller names; EINVAL with the names there are.  None named: the first
+// sub-graph, without names.
 MUST_USE tenon_status tfl_find_signature(Imported *in, const TflModel *m, Diag *d,
                                          TflSignature *out);
 // Its name of an input (side 0) or output (1); NULL: it has none.

@@ -1,17 +1,19 @@
 // contract.h -- what the files of the contraction template share.
 //
-// A contraction has rows and columns of sums.  An element of a sum is lhs times rhs at a row, a column and a place
-// along the contracted axes; the axes of the result that are neither rows nor columns, and the groups of a
-// convolution, are taken one by one.  A tile of rows x columns is held in registers; for each contracted
-// place one element of lhs a row meets a run of rhs along the columns, which is the vector.
+// A contraction has rows and columns of sums.  An element of a sum is lhs times rhs at a row, a
+// column and a place along the contracted axes; the axes of the result that are neither rows nor
+// columns, and the groups of a convolution, are taken one by one.  A tile of rows x columns is held
+// in registers; for each contracted place one element of lhs a row meets a run of rhs along the
+// columns, which is the vector.
 #ifndef TENON_LOWER_CONTRACT_CONTRACT_H
 #define TENON_LOWER_CONTRACT_CONTRACT_H
 
 #include "lower/element/epilogue.h"
 #include "lower/template.h"
 
-// How a contraction is done.  Whatever the schedule, the products of a sum are added one after the other in the order of the contracted
-// axes.  A staged image adds taps in the padding, which are 0, where they are otherwise left out; a packed dot product of bf16 rounds once a pair.
+// How a contraction is done.  Whatever the schedule, the products of a sum are added one after the
+// other in the order of the contracted axes.  A staged image adds taps in the padding, which are 0,
+// where they are otherwise left out; a packed dot product of bf16 rounds once a pair.
 #define GEMM_SCHEDULE(I, B, C, T)                                                                  \
   I(T, rows, 0, 1, 64, 1, FREE, "rows of the register tile")                                       \
   I(T, cols, 0, 1, 256, 1, FREE, "columns of the register tile, and of a panel of packed weights") \
@@ -62,7 +64,8 @@ typedef struct Contraction {
   int nk;
   Dim k[CONTRACT_K];
   int64_t depth;  // product of the contracted sizes; 0: not known
-  int ncuts;  // lhs is a concatenation along the last contracted axis: where its parts end, if staged
+  int ncuts;      // lhs is a concatenation along the last contracted axis: where its parts end, if
+                  // staged
   int64_t cut[CONTRACT_CUTS];
   bool pieces;  // the one contracted axis is several loops: it is the sum of step[i] times loop i
   int64_t step[CONTRACT_K];
@@ -73,31 +76,34 @@ typedef struct Contraction {
   int64_t in_channels;           // of one group
   ContractAxis space[MAX_RANK];
   bool image;  // rows are pixels of a line, whose borders are known: no guards
-  // Transposed images: pixels of a line that lie so far apart are taken together, since they have the same taps; 0: no
-  // such image.  Along the other axes a tap's place is bound where it is found to lie inside, and NULL elsewhere.
+  // Transposed images: pixels of a line that lie so far apart are taken together, since they have
+  // the same taps; 0: no such image.  Along the other axes a tap's place is bound where it is found
+  // to lie inside, and NULL elsewhere.
   int64_t phases;
   Dim bound[MAX_RANK];
-  bool guarded;  // a load may lie outside
-  bool
-      divided_rows;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
-  bool strided;  // pixels are left out, and nothing else
-  bool sides;    // the groups are pixels of a block, which all read the same channels
+  bool guarded;       // a load may lie outside
+  bool divided_rows;  // lhs is read by the coordinates of a row, which are found by dividing by
+                      // sizes not known yet
+  bool strided;       // pixels are left out, and nothing else
+  bool sides;         // the groups are pixels of a block, which all read the same channels
   // integers
   const Node *lhs_zero, *rhs_zero;
-  // Words: so many elements along the last contracted axis are multiplied at once; 0: one (lower/cpu/gemm/packed_dot.c)
+  // Words: so many elements along the last contracted axis are multiplied at once; 0: one
+  // (lower/cpu/gemm/packed_dot.c)
   int64_t word;
-  int word_axis;  // the axis of K that they are packed along: the last, or of depthwise images the one across lines
-  bool direct;  // words of lhs are read in place, else from rows that are staged
-  bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
-  bool
-      row_sums;  // the zero points of rhs are not all where words have theirs: rows of lhs are summed too
-  bool biased;  // the bias is in `offset`
-  const Node *
-      scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
-  const Node *offset;  // constant: what is added to a column's sum; NULL: nothing
-  bool begun;          // the sums begin with it
-  const Node *
-      column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken off; NULL: it is none
+  int word_axis;  // the axis of K that they are packed along: the last, or of depthwise images the
+                  // one across lines
+  bool direct;    // words of lhs are read in place, else from rows that are staged
+  bool flip;      // lhs is signed: its bytes are read as unsigned, 128 more
+  bool row_sums;  // the zero points of rhs are not all where words have theirs: rows of lhs are
+                  // summed too
+  bool biased;    // the bias is in `offset`
+  const Node *scale;  // constant: of a quantised result's columns, all three joined; NULL: they are
+                      // joined there
+  const Node *offset;      // constant: what is added to a column's sum; NULL: nothing
+  bool begun;              // the sums begin with it
+  const Node *column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken
+                           // off; NULL: it is none
 } Contraction;
 
 // One place: of the result, and along the contracted axes.
@@ -106,7 +112,8 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
-// Whether a node behind an anchor is a function of many instructions, which sums go to through scratch.
+// Whether a node behind an anchor is a function of many instructions, which sums go to through
+// scratch.
 bool contract_is_expensive(const Node *n);
 
 // What the operands' elements are, seen from outside.
@@ -120,15 +127,17 @@ typedef struct ContractProbe {
   int along;                  // the loop of K in which lhs is contiguous; -1: none
 } ContractProbe;
 
-// Whether the sums are formed of words of bytes or of bf16; then the constants that this takes are made.
+// Whether the sums are formed of words of bytes or of bf16; then the constants that this takes are
+// made.
 bool contract_packed_dot(Contraction *c, const ContractProbe *p);
 void contract_no_packed_dot(Contraction *c);  // takes it back
 void contract_scales(
     Contraction *c);  // joins the scales of a quantised result where they are constants
-// Whether the sums take int8 of either sign alone, with a correction per column; then its constants are made.
+// Whether the sums take int8 of either sign alone, with a correction per column; then its constants
+// are made.
 typedef struct ContractInt8 {
-  bool
-      rebiased;  // weights have a zero point of 128: they are packed as signed ones, which have none
+  bool rebiased;    // weights have a zero point of 128: they are packed as signed ones, which have
+                    // none
   int64_t outside;  // what stands for a tap outside the image: the zero point of lhs
 } ContractInt8;
 bool contract_int8(Contraction *c, ContractInt8 *out);
@@ -143,8 +152,9 @@ enum { EXACT_PRODUCTS = 16777216 / (255 * 255) };
 // What the operands are; writes their elements once, apart.
 ContractProbe contract_probe(Contraction *c);
 
-// False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
-// pixels, each with contiguous channels of its own; 1: blocks are made otherwise; 0: there are none.
+// False when the anchor is not one that this template does.  `blocks`: behind it channels become
+// blocks of so many pixels, each with contiguous channels of its own; 1: blocks are made otherwise;
+// 0: there are none.
 bool contract_map(Contraction *c, ElementBuilder *e, const Node *anchor, int64_t blocks);
 bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
 void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
@@ -163,10 +173,10 @@ bool contract_legal(const Contraction *c, const ContractProbe *p, bool wide, con
 typedef struct ContractEpilogue {
   EpilogueWalk walk;  // from the anchor's value to the results
   bool expensive;     // functions of many instructions stand behind the anchor
-  bool
-      wide;  // elements of more than 4 bytes do: vectors of these are shorter than those of the sums
-  int64_t
-      blocks;  // pixels of a block, each with contiguous channels of its own; 1: otherwise; 0: there are no blocks
+  bool wide;  // elements of more than 4 bytes do: vectors of these are shorter than those of the
+              // sums
+  int64_t blocks;  // pixels of a block, each with contiguous channels of its own; 1: otherwise; 0:
+                   // there are no blocks
 } ContractEpilogue;
 typedef struct Epilogue {
   Contraction *c;
@@ -248,19 +258,22 @@ Dim contract_open(Tiler *t, LoopKind kind, const char *name, Dim extent, int *de
 void contract_close(Tiler *t, int depth);
 bool contract_step(Tiler *t, Rows rows, const Dim *k);  // each row's element times a run of rhs
 bool contract_inner(Tiler *t, Rows rows, Dim *k, int level);  // the innermost contracted loop
-// Sums of a tile, and what is done with them.  `first` >= 0: where it begins, for the taps that leave the line.
+// Sums of a tile, and what is done with them.  `first` >= 0: where it begins, for the taps that
+// leave the line.
 bool contract_tile(Tiler *t, int64_t rows, int64_t first);
 
 // lower/cpu/gemm/image.c
 bool contract_image_rows(Tiler *t, Dim block);
 bool contract_image_sums(Tiler *t, int64_t rows, int64_t first);
-// Whether the taps along a line, which are written out tap by tap and tile by tile where they are few, are loops with this schedule.
+// Whether the taps along a line, which are written out tap by tap and tile by tile where they are
+// few, are loops with this schedule.
 bool contract_image_looped(const Contraction *c, const GemmSchedule *s);
-// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line; taps along an axis that reach a line of the image, *skip
-// before them.
+// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line; taps along an
+// axis that reach a line of the image, *skip before them.
 Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k);
 Dim contract_taps_inside(Tiler *t, int d, Dim *skip);
-// The sums of a tile of a depthwise image in words.  `first` >= 0: where the tile begins, for the taps that leave the line.
+// The sums of a tile of a depthwise image in words.  `first` >= 0: where the tile begins, for the
+// taps that leave the line.
 bool contract_depth_sums(Tiler *t, int64_t rows, int64_t first);
 
 #endif

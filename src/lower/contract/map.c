@@ -236,8 +236,8 @@ static bool trivial_space(Contraction *c) {
   return true;
 }
 
-// Channels that become blocks: lines are kept apart, since a line of the result is made of several; and so are the
-// pixels of a block, where all do not fit into one tile.
+// Channels that become blocks: lines are kept apart, since a line of the result is made of several;
+// and so are the pixels of a block, where all do not fit into one tile.
 static void map_blocks(Contraction *c, int64_t blocks) {
   int64_t lanes = MAX(c->e->lo->target.vector_bytes / elem_bytes(c->acc), 1);
   Dim n = type_of(c->anchor)->dims[c->channel];
@@ -291,8 +291,9 @@ static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
   if (transposed) c->image &= line->stride <= PHASES_MOST;
   for (int d = 0; d < c->nd - 1 && !transposed; d++)  // where a line begins is computed from sizes
     c->image &= c->space[d].lo >= 0;
-  // A weight that is not finite times a pixel of the padding is NaN, which loops over the taps inside leave out.  Between two
-  // strides of a transposed convolution there is no pixel: a guard that reads 0 there would make that NaN.
+  // A weight that is not finite times a pixel of the padding is NaN, which loops over the taps
+  // inside leave out.  Between two strides of a transposed convolution there is no pixel: a guard
+  // that reads 0 there would make that NaN.
   if (exact_floats(c) && !transposed) c->image &= !padded_space(c);
   if (exact_floats(c) && transposed && !c->image) return false;
   c->phases = c->image && transposed ? line->stride : 0;

@@ -341,7 +341,8 @@ tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *s
 
 // ---- doing it ----
 
-// rows x row elements; those of a row are contiguous in the constant, with stride `line` in the weight.
+// rows x row elements; those of a row are contiguous in the constant, with stride `line` in the
+// weight.
 typedef struct Tile {
   char *to;
   const char *from;

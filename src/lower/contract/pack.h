@@ -1,7 +1,8 @@
 // pack.h -- constants put into the order in which kernels read them.
 //
-// A constant may be the weight as it is, or a PackSpec of it (lower.h).  A weight that is only moved (ConstData.moved) is
-// read through the move, from where its bytes lie: nothing is written twice.
+// A constant may be the weight as it is, or a PackSpec of it (lower.h).  A weight that is only
+// moved (ConstData.moved) is read through the move, from where its bytes lie: nothing is written
+// twice.
 #ifndef TENON_LOWER_CONTRACT_PACK_H
 #define TENON_LOWER_CONTRACT_PACK_H
 
@@ -20,8 +21,8 @@ typedef struct PackList {
 // Adds what fills `to`, whose bytes are 0, from the constant `n`; `spec` NULL: as it is.
 MUST_USE tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *spec,
                                char *to, Arena *a, Diag *d);
-// A large constant that is the bytes of a mapped file need not be copied: it lies in place when its address has the phase of
-// its bytes in a page.  -1: it must be copied.
+// A large constant that is the bytes of a mapped file need not be copied: it lies in place when its
+// address has the phase of its bytes in a page.  -1: it must be copied.
 int64_t pack_phase(Graph *g, const Node *n, Diag *d);
 bool pack_in_place(Graph *g, const Node *n, char *to, Diag *d);  // false: it cannot be, after all
 // Does all of it.

@@ -79,7 +79,8 @@ static bool read_runs(Attention *a) {
   return true;
 }
 
-// A mask that is as long as the keys, or may be for all that is known; its other axes are those of the scores or 1.
+// A mask that is as long as the keys, or may be for all that is known; its other axes are those of
+// the scores or 1.
 static bool read_mask(Attention *a) {
   IntPool *p = a->e.pool;
   a->mask = src_or_null(a->e.lo->g, a->anchor, MASK);
@@ -139,7 +140,8 @@ static bool is_costly(Attention *a, const Node *n, bool *ok) {
   return !x || x->kind != LX_LOAD || x->nguards || x->dtype != a->t;
 }
 
-// Scores are summed over the elements of a head in order; `lane_sums` divides them over lanes.  A block of keys has a maximum of its own.
+// Scores are summed over the elements of a head in order; `lane_sums` divides them over lanes.  A
+// block of keys has a maximum of its own.
 #define ATTENTION_SCHEDULE(I, B, C, T)                                                             \
   I(T, queries, 0, 1, 128, 1, FREE, "queries of a work item")                                      \
   I(T, rows, 0, 1, 32, 1, FREE, "queries of a register tile of results")                           \

@@ -47,7 +47,8 @@ typedef struct Attention {
   const LoopExpr *value;  // of the result's element at hand
 } Attention;
 
-// attention.c: finds the operands; false when the kernel is none.  The result's element is a->value.
+// attention.c: finds the operands; false when the kernel is none.  The result's element is
+// a->value.
 bool attention_begin(Attention *a, Lowering *lo, const Node *fused);
 // attention_loops.c: the loops.  False when an operand has no expression.
 bool attention_emit(Attention *a);
@@ -59,9 +60,11 @@ Dim attention_causal(Attention *a, Dim end);
 const LoopExpr *attention_hidden(Attention *a, const LoopExpr *x, const LoopExpr *m, Dim key);
 // Element x of row s of a head, in the sums' dtype.
 const LoopExpr *attention_head(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x);
-// The element of the result that `x` is, for query q0 + i and column c, stored with all that is done with it.
+// The element of the result that `x` is, for query q0 + i and column c, stored with all that is
+// done with it.
 bool attention_store(Attention *a, const LoopExpr *x, Dim i, Dim c);
-// Queries of the heads that lie together; and of one of these, its number in the sequence and its head.
+// Queries of the heads that lie together; and of one of these, its number in the sequence and its
+// head.
 Dim attention_rows(Attention *a);
 Dim attention_query(Attention *a, Dim row);
 Dim attention_row_head(Attention *a, Dim row);

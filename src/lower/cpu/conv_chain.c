@@ -37,7 +37,8 @@ static bool is_depthwise(const ConvChainLink *l) {
   return l->c.depthwise;
 }
 
-// The convolutions of the body, in order: which of them are there follows from which one is depthwise.
+// The convolutions of the body, in order: which of them are there follows from which one is
+// depthwise.
 static bool find_links(ConvChain *c) {
   const Node *conv[3] = {0};
   int n = 0, deep = -1;
@@ -63,7 +64,8 @@ static bool find_links(ConvChain *c) {
   return true;
 }
 
-// What stands behind each link: whether it is heavy; and that all results are made from the last one.
+// What stands behind each link: whether it is heavy; and that all results are made from the last
+// one.
 static bool look_behind(ConvChain *c) {
   ConvChainLink *link[3] = {&c->expand, &c->depth, &c->project};
   for (int i = 0; i < 3; i++) {
@@ -115,8 +117,8 @@ static bool read_sizes(ConvChain *c) {
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Channels of a tile: whole vectors, or the lowest power of two that holds all.  `half`: also one and a half vectors;
-// `whole`: only what divides them.
+// Channels of a tile: whole vectors, or the lowest power of two that holds all.  `half`: also one
+// and a half vectors; `whole`: only what divides them.
 static int64_t choose_columns(int64_t n, int64_t lanes, bool half, bool whole) {
   const int64_t width[] = {2 * lanes, 3 * lanes, lanes, half ? lanes + lanes / 2 : 0};
   const int64_t cost[] = {100, 103, 115, 106};
@@ -150,14 +152,16 @@ static int64_t lines_of(const ConvChain *c, int64_t rows) {
   return (rows - 1) * s->stride + (s->kernel - 1) * s->dilation + 1;
 }
 
-// What an item holds in the cache: scratch, and the lines of the input, which are read for each chunk.
+// What an item holds in the cache: scratch, and the lines of the input, which are read for each
+// chunk.
 static int64_t item_bytes(const ConvChain *c, int64_t rows) {
   int64_t n = c->project.anchor ? rows * c->out_width * c->pitch : 0;
   if (c->expand.anchor) n += lines_of(c, rows) * c->width * (c->s.channels + c->narrow);
   return n * 4;
 }
 
-// What an item of so many lines costs: operations for each wide channel, and its weights, which are read again for each item.
+// What an item of so many lines costs: operations for each wide channel, and its weights, which are
+// read again for each item.
 static double item_work(const ConvChain *c, const LowerTarget *t, int64_t rows) {
   const ContractAxis *s = &c->depth.c.space[0];
   int64_t need = lines_of(c, rows);
@@ -170,8 +174,8 @@ static double item_work(const ConvChain *c, const LowerTarget *t, int64_t rows) 
   return item_bytes(c, rows) > t->l1 * 3 / 4 ? 1.04 * work : work;
 }
 
-// How many threads there will be is not known: an item is as high as is good for one, two and four of them, two
-// counting most, among those heights that the cache holds.
+// How many threads there will be is not known: an item is as high as is good for one, two and four
+// of them, two counting most, among those heights that the cache holds.
 static int64_t choose_rows(const ConvChain *c, const LowerTarget *t) {
   static const int64_t threads[] = {1, 2, 4};
   static const double weight[] = {1, 2, 0.1};

@@ -1,14 +1,16 @@
 // conv_chain.h -- what the files of the chain template share.
 //
-// A chain is a pointwise convolution that widens an image (expand), a depthwise one, and a pointwise one that narrows it
-// again (project), each with what is done to its elements.  Expand or project may be missing.
+// A chain is a pointwise convolution that widens an image (expand), a depthwise one, and a
+// pointwise one that narrows it again (project), each with what is done to its elements.  Expand or
+// project may be missing.
 #ifndef TENON_LOWER_CPU_CONV_CHAIN_H
 #define TENON_LOWER_CPU_CONV_CHAIN_H
 
 #include "lower/contract/contract.h"
 #include "lower/element/epilogue.h"
 
-// How a chain is done.  Taps and channels are added in the order of the weights, whatever the schedule.
+// How a chain is done.  Taps and channels are added in the order of the weights, whatever the
+// schedule.
 #define CONV_CHAIN_SCHEDULE(I, B, C, T)                                                            \
   I(T, item_lines, 0, 1, 1 << 16, 1, FREE, "lines of the result of a work item")                   \
   I(T, channels, 0, 1, 256, 1, FREE, "channels of the wide image computed together")               \
@@ -44,11 +46,11 @@ typedef struct ConvChain {
       lines_inside;  // of these, where an item has all lines of the result: those that are inside
   int64_t chunks;    // of a group
   int64_t pitch;     // elements between pixels of `deep`
-  int32_t
-      widened;  // scratch, [line][pixel][chunk]: the wide image, some channels of it; -1: read in place
-  int32_t
-      deep;  // scratch, [line][pixel][wide channels of a group]: behind the depthwise convolution; -1: that is the result
-  int32_t sums;  // scratch: a tile of the result before heavy functions; -1: there are none
+  int32_t widened;   // scratch, [line][pixel][chunk]: the wide image, some channels of it; -1: read
+                     // in place
+  int32_t deep;      // scratch, [line][pixel][wide channels of a group]: behind the depthwise
+                     // convolution; -1: that is the result
+  int32_t sums;      // scratch: a tile of the result before heavy functions; -1: there are none
   // where the loops stand
   Dim image, top;    // of the item: number, first line of the result
   Dim count;         // lines of the result

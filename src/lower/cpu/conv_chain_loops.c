@@ -212,8 +212,8 @@ static bool finish(ConvChain *c, const Tile *t, const Target *g) {
   ElementBuilder *e = &c->e;
   int32_t from = g->link->acc;
   Dim r, j;
-  if (g->link
-          ->expensive) {  // through scratch, so that the functions are written once and not for each pixel
+  if (g->link->expensive) {  // through scratch, so that the functions are written once and not for
+                             // each pixel
     from = g->to >= 0 ? g->to : c->sums;
     r = loop_for(&e->b, LOOP_UNROLL, "r", num(c, t->rows));
     j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, g->channels.cols));
@@ -241,7 +241,8 @@ static Dim wide_line(ConvChain *c, Dim i) {
   return ie_addc(c->e.pool, add(c, ie_mulc(c->e.pool, c->top, s->stride), i), -s->lo);
 }
 
-// All lines of the wide image are needed: its pixels are counted through, so that they are split evenly.
+// All lines of the wide image are needed: its pixels are counted through, so that they are split
+// evenly.
 static bool whole_image(const ConvChain *c) { return c->s.item_lines == c->out_height; }
 
 static const LoopExpr *input_at(ConvChain *c, Dim x, Dim k) {

@@ -19,7 +19,8 @@
 
 enum { ROWS_MOST = 4, SPARE = 7, CHUNK = 24, STEPS = 4 };
 
-// The products of a quantization block are added in order, and the blocks in order, whatever the schedule.
+// The products of a quantization block are added in order, and the blocks in order, whatever the
+// schedule.
 #define INT4_GEMM_SCHEDULE(I, B, C, T)                                                             \
   I(T, rows, 0, 1, 32, 1, FREE, "rows of a register tile")                                         \
   I(T, lanes, 0, 1, 64, 0, FREE, "distance of the columns that share a packed word")               \
@@ -97,8 +98,8 @@ static const Node *pack_words(Bits *b, const uint8_t *w) {
   return out ? block_constant(b, DT_U32, n, out) : NULL;
 }
 
-// Floats by row and block as [panel, block, column], times what each group of columns needs; NULL where a factor leaves the normal
-// numbers.
+// Floats by row and block as [panel, block, column], times what each group of columns needs; NULL
+// where a factor leaves the normal numbers.
 static const Node *pack_floats(Bits *b, const void *data, bool scales) {
   const NBits *q = &b->q;
   int64_t width = b->groups * b->lanes, n;
@@ -296,7 +297,8 @@ static bool tiles(Bits *b, Dim from, Dim count, int64_t rows) {
   return ok;
 }
 
-// Rows of an item: tiles of two heights that differ by one; where their number is not known, whole tiles, and rows alone.
+// Rows of an item: tiles of two heights that differ by one; where their number is not known, whole
+// tiles, and rows alone.
 static bool item_rows(Bits *b, Dim start, Dim rows) {
   IntPool *p = b->e.pool;
   int64_t most = b->rows_max;

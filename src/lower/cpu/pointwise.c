@@ -18,8 +18,9 @@
 
 enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32, BYTES = 4 };
 
-// plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and the last one are cut into tiles.  across: lanes
-// go along the axis that is read, for a short last axis.  words: the same, 4 bytes a store.  separate: one result after the other.
+// plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and
+// the last one are cut into tiles.  across: lanes go along the axis that is read, for a short last
+// axis.  words: the same, 4 bytes a store.  separate: one result after the other.
 #define POINTWISE_SCHEDULE(I, B, C, T)                                                             \
   C(T, form, "plain|tiled|across|words|separate|empty", 0, FREE, "loop order")                     \
   I(T, piece, 4096, 64, 1 << 20, 1, FREE, "elements of a work item, roughly")                      \
@@ -39,9 +40,9 @@ typedef struct Pointwise {
 typedef struct Nest {
   bool flat;  // all axes are one
   int rank, outer;
-  Dim shape
-      [MAX_RANK];  // of the nest's axes: the first `outer` are shared out, the last is the vector
-  Dim chunks;      // work items of a row, where the last axis is long
+  Dim shape[MAX_RANK];  // of the nest's axes: the first `outer` are shared out, the last is the
+                        // vector
+  Dim chunks;           // work items of a row, where the last axis is long
 } Nest;
 
 enum { MOST_VISITS = 4096 };
@@ -49,7 +50,8 @@ enum { MOST_VISITS = 4096 };
 // Whether `n` and all below it read every operand at the result's own place, or a single element.
 static bool straight(const Node *n, const Type *t, int depth, int *visits) {
   if (n->op == OP_const && n->data->n == 1) return true;
-  // What is used several times is looked at for each use: a bound keeps that from growing without one.
+  // What is used several times is looked at for each use: a bound keeps that from growing without
+  // one.
   if (depth > 64 || ++*visits > MOST_VISITS) return false;
   if (n->op == OP_param || n->op == OP_const) {
     if (type_of(n) == t) return true;
@@ -89,7 +91,8 @@ bool pointwise_is_flat(const ElementBuilder *e) {
   return flat;
 }
 
-// Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
+// Axes are shared out from the first one on until what is left is about a piece; a long last axis
+// is cut.
 static void plan_nest(ElementBuilder *e, int64_t piece, Nest *t) {
   IntPool *p = e->pool;
   const Type *type = type_of(value_of(e, 0));
@@ -143,7 +146,8 @@ static Dim open_item(ElementBuilder *e, const Nest *t, Dim *index) {
 
 // ---- parts of the last axis ----
 
-// Where an axis passes the border of an operand, of a period or of a bound: between such places none of them has to be asked.
+// Where an axis passes the border of an operand, of a period or of a bound: between such places
+// none of them has to be asked.
 typedef struct Cuts {
   ElementBuilder *e;
   Dim sym;  // of the axis
@@ -251,8 +255,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.  Elements are written once, apart, to
-// see what they ask.
+// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.  Elements are
+// written once, apart, to see what they ask.
 static int find_cuts(const ElementBuilder *of, const Nest *t, int axis, int64_t *cut) {
   ElementBuilder *e = arena_new(of->a, ElementBuilder);
   Dim index[MAX_RANK];
@@ -365,7 +369,8 @@ static int contiguous_axis(Lowering *lo, const Node *fused) {
   return best;
 }
 
-// Where the last axis is short, lanes go along the axis that is read: what is written lies a little apart.
+// Where the last axis is short, lanes go along the axis that is read: what is written lies a little
+// apart.
 static bool store_across(Pointwise *w) {
   ElementBuilder *e = &w->e;
   int axis = w->axis;
@@ -454,8 +459,8 @@ static bool store_words(Pointwise *w) {
 // Elements of a line of the cache, or a few.
 static int64_t run_of(const Type *t) { return MAX(64 / elem_bytes(t->dtype), 8); }
 
-// A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
-// so do the places of the pages that they lie in.
+// A tile is a few runs of what is read by a run of what is written: both stay in the cache until
+// all of them is used, and so do the places of the pages that they lie in.
 static bool store_tiled(Pointwise *w) {
   ElementBuilder *e = &w->e;
   IntPool *p = e->pool;

@@ -4,7 +4,8 @@
 
 #include "lower/element/element.h"
 
-// Whether all results and operands lie alike, so that an element's number is its place in each of them.
+// Whether all results and operands lie alike, so that an element's number is its place in each of
+// them.
 bool pointwise_is_flat(const ElementBuilder *e);
 
 #endif

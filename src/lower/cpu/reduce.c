@@ -252,7 +252,8 @@ static int lanes_for(Dim length) {
   return lanes;
 }
 
-// The element's index: the row's own axes are set already; the others come from its place in the row.
+// The element's index: the row's own axes are set already; the others come from its place in the
+// row.
 static void set_place(Rows *r, Dim outer, Dim inner) {
   ElementBuilder *e = &r->e;
   Dim shape[MAX_RANK], at[MAX_RANK];
@@ -352,8 +353,8 @@ static int32_t room_for_operand(Rows *r, int i) {
 
 // ---- sums of rows ----
 
-// One sum over the row.  `most` NULL: of the elements, each kept in scratch on the way if `keep` is not negative; else of
-// the places where the element is `most`.
+// One sum over the row.  `most` NULL: of the elements, each kept in scratch on the way if `keep` is
+// not negative; else of the places where the element is `most`.
 static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
                                int32_t keep) {
   ElementBuilder *e = &r->e;

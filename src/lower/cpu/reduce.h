@@ -1,4 +1,5 @@
-// reduce.h -- what the templates of rows share: which sums a kernel forms, over which axes, and how its results lie.
+// reduce.h -- what the templates of rows share: which sums a kernel forms, over which axes, and how
+// its results lie.
 #ifndef TENON_LOWER_CPU_REDUCE_H
 #define TENON_LOWER_CPU_REDUCE_H
 

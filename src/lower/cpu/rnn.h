@@ -50,7 +50,8 @@ typedef struct Recurrent {
 bool recurrent_emit(Recurrent *c);
 // rnn_cell.c: gates.
 const LoopExpr *recurrent_act(Recurrent *c, int which, const LoopExpr *x, bool clip);
-// Units u of a group from the sums in the tile: the new state goes to scratch.  False: an operand has no expression.
+// Units u of a group from the sums in the tile: the new state goes to scratch.  False: an operand
+// has no expression.
 bool recurrent_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u);
 
 #endif

@@ -112,7 +112,8 @@ static void gru_mix(Recurrent *c, Dim unit, const LoopExpr *z, const LoopExpr *c
   loop_store(&e->b, c->next, unit, x);
 }
 
-// Gates in the order update, reset, hidden.  Late: the tile's third part is the state's product alone, and x's is in g.
+// Gates in the order update, reset, hidden.  Late: the tile's third part is the state's product
+// alone, and x's is in g.
 static bool gru_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u) {
   ElementBuilder *e = &c->e;
   if (set->first == 2) {

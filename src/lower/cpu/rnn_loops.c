@@ -263,7 +263,8 @@ static const LoopExpr *recurrent_at(Recurrent *c, int64_t gate, Dim group, Dim k
   return loop_cast(c->e.k, c->t, cell(c, c->r_packed, row_of(c, i, c->group, u)));
 }
 
-// What the sums of a gate begin with: the input's product.  That of a late reset is kept for after it.
+// What the sums of a gate begin with: the input's product.  That of a late reset is kept for after
+// it.
 static void begin_sums(Recurrent *c, const GateSet *set, Dim step, Dim group, int64_t width) {
   ElementBuilder *e = &c->e;
   IntPool *p = e->pool;

@@ -90,7 +90,8 @@ static bool find_top_k(TopK *t) {
   return true;
 }
 
-// An integer that orders as x does: of floats the bits, turned where they are negative; -0 is 0, NaN the greatest.
+// An integer that orders as x does: of floats the bits, turned where they are negative; -0 is 0,
+// NaN the greatest.
 static const LoopExpr *key_of(TopK *t, const LoopExpr *x) {
   LoopKernel *k = t->e.k;
   bool wide = t->key == DT_I64;
@@ -136,7 +137,8 @@ static const LoopExpr *comes_after(TopK *t, const LoopExpr *key, Dim place, cons
   return loop_op(k, LOOP_or, loop_op(k, LOOP_lt, key, last, NULL), later, NULL);
 }
 
-// The greatest key of `n` from the first on that comes after the last result, as an i64 that is the lowest where there is none.
+// The greatest key of `n` from the first on that comes after the last result, as an i64 that is the
+// lowest where there is none.
 static const LoopExpr *greatest_of(TopK *t, Dim first, Dim n, const LoopExpr *last,
                                    const LoopExpr *last_at) {
   ElementBuilder *e = &t->e;

@@ -1,12 +1,14 @@
 // winograd.h -- what the files of the Winograd template share.
 //
-// A convolution of 3x3 taps in steps of one pixel.  Tiles of m x m pixels of the result are made from (m + 2) x (m + 2) pixels
-// of the input, which are transformed along both axes (V = B' d B), multiplied point by point by weights that were transformed when
-// the program was made (U = G g G'), summed over the channels, and transformed back (A' (sums) A).  That takes (m + 2)^2
-// products for m^2 pixels instead of 9 m^2: 2.25 times fewer for m = 2, 4 times fewer for m = 4.
+// A convolution of 3x3 taps in steps of one pixel.  Tiles of m x m pixels of the result are made
+// from (m + 2) x (m + 2) pixels of the input, which are transformed along both axes (V = B' d B),
+// multiplied point by point by weights that were transformed when the program was made (U = G g
+// G'), summed over the channels, and transformed back (A' (sums) A).  That takes (m + 2)^2 products
+// for m^2 pixels instead of 9 m^2: 2.25 times fewer for m = 2, 4 times fewer for m = 4.
 //
-// The transforms are polynomials taken at m + 1 numbers and at infinity: 0, 1, -1 for m = 2, and 0, +-5/8, +-3/2 for m = 4,
-// whose squares, cubes and products are exact in f32 and whose errors are the smallest of all that were tried (docs/codegen.md).
+// The transforms are polynomials taken at m + 1 numbers and at infinity: 0, 1, -1 for m = 2, and 0,
+// +-5/8, +-3/2 for m = 4, whose squares, cubes and products are exact in f32 and whose errors are
+// the smallest of all that were tried (docs/codegen.md).
 #ifndef TENON_LOWER_CPU_WINOGRAD_H
 #define TENON_LOWER_CPU_WINOGRAD_H
 
@@ -16,7 +18,8 @@ enum { WINOGRAD_TAPS = 3, WINOGRAD_POINTS = 6 };  // of an axis; points: at most
 #define WINOGRAD_A 0.625                          // the points of m = 4
 #define WINOGRAD_B 1.5
 
-// How it is done.  The size of a tile says which products there are; inputs are added in order, whatever the rest.
+// How it is done.  The size of a tile says which products there are; inputs are added in order,
+// whatever the rest.
 #define WINOGRAD_SCHEDULE(I, B, C, T)                                                              \
   I(T, tile, 0, 2, 4, 0, ORDER, "pixels of a tile along an axis: F(2x2, 3x3) or F(4x4, 3x3)")      \
   I(T, tiles, 0, 1, 64, 1, FREE, "tiles of a register tile")                                       \

@@ -13,7 +13,8 @@
 
 // ---- the transform of weights ----
 
-// Rows of G: 1, p, p^2 over the products of p less the other points; the last is the point at infinity.
+// Rows of G: 1, p, p^2 over the products of p less the other points; the last is the point at
+// infinity.
 static void weight_transform(int64_t m, double (*g)[PACK_TAPS]) {
   const double at[2][5] = {{0, 1, -1}, {0, WINOGRAD_A, -WINOGRAD_A, WINOGRAD_B, -WINOGRAD_B}};
   const double *p = at[m == 4];
@@ -88,7 +89,8 @@ static Cost cost_of(const Winograd *w, int64_t m) {
   return c;
 }
 
-// Taps of all pixels along the lines' axis: the direct form leaves out lines that lie outside the image.
+// Taps of all pixels along the lines' axis: the direct form leaves out lines that lie outside the
+// image.
 static double taps_down(const Contraction *c) {
   const ContractAxis *s = &c->space[0];
   double n = 0;
@@ -127,8 +129,9 @@ static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cos
   return most * threads;
 }
 
-// With fewer tiles in registers the weights are loaded more often; with fewer in a block they come more often from afar.  What a
-// block writes should stay in the cache: transforms in the core's own, sums in the nearest.
+// With fewer tiles in registers the weights are loaded more often; with fewer in a block they come
+// more often from afar.  What a block writes should stay in the cache: transforms in the core's
+// own, sums in the nearest.
 static double schedule_cost(const Winograd *w, const WinogradSchedule *s, Cost c,
                             const LowerTarget *t) {
   int64_t tiles = s->block_rows * s->block_cols, n = s->tile + WINOGRAD_TAPS - 1;

@@ -35,7 +35,8 @@ typedef struct Block {
 
 static int64_t tiles(const Block *b) { return b->high * b->wide; }
 
-// n things in pieces of at most `most`: of two sizes that differ by one.  Piece i of two has count[i] times size[i].
+// n things in pieces of at most `most`: of two sizes that differ by one.  Piece i of two has
+// count[i] times size[i].
 typedef struct Even {
   int64_t count[2], size[2];
 } Even;
@@ -64,7 +65,8 @@ static X scaled(Winograd *w, double c, X a) {
 
 // ---- transforms of one line of points ----
 
-// Of 3 of 6 pixels' polynomial: those at 0, a, -a, or at b, -b, infinity; each with leading coefficient 1.
+// Of 3 of 6 pixels' polynomial: those at 0, a, -a, or at b, -b, infinity; each with leading
+// coefficient 1.
 static void forward6(Winograd *w, const X *d, bool second, X *t) {
   const double a = WINOGRAD_A, b = WINOGRAD_B, sum = a * a + b * b, product = a * a * b * b;
   double own = second ? b : a, other = second ? a * a : b * b;
@@ -129,8 +131,9 @@ static X pixel(Winograd *w, Dim y, Dim x, Dim channel) {
   return v ? let(w, v) : NULL;
 }
 
-// One tile of the block, channels from `first` on, into run `run` of the block's channels.  Of six rows of points three are
-// made at once (`part` 0 or 1), since those of all would not stay in registers.
+// One tile of the block, channels from `first` on, into run `run` of the block's channels.  Of six
+// rows of points three are made at once (`part` 0 or 1), since those of all would not stay in
+// registers.
 static bool transform(Winograd *w, const Block *b, Dim tile, Dim y, Dim x, Dim first, Dim run,
                       int64_t lanes, int part) {
   ElementBuilder *e = w->e;
@@ -165,7 +168,8 @@ static bool transform(Winograd *w, const Block *b, Dim tile, Dim y, Dim x, Dim f
   return true;
 }
 
-// Both parts of some runs of channels, few enough that their pixels are still near when the second part reads them again.
+// Both parts of some runs of channels, few enough that their pixels are still near when the second
+// part reads them again.
 static bool transform_runs(Winograd *w, const Block *b, Dim tile, Dim y, Dim x, Dim first,
                            int64_t runs) {
   for (int part = 0; part < (w->s.tile == 2 ? 1 : 2); part++) {
@@ -288,7 +292,8 @@ static void multiply(Winograd *w, const Block *b, Dim panel) {
 
 // ---- points to pixels ----
 
-// An index that is a multiple of `each` and what is below.  Where it may leave the result it is guarded always, so that work items are told apart alike wherever they store.
+// An index that is a multiple of `each` and what is below.  Where it may leave the result it is
+// guarded always, so that work items are told apart alike wherever they store.
 static Dim inside(Winograd *w, Dim at, Dim size, int64_t each) {
   ElementBuilder *e = w->e;
   if (ie_is_const(size) && size->value % each == 0) return at;
@@ -403,7 +408,8 @@ static bool rows_of_item(Winograd *w) {
   return ok;
 }
 
-// The parallel loop: images, groups of outputs, rows of tiles.  A number that is not known yet comes first: nothing is divided by it.
+// The parallel loop: images, groups of outputs, rows of tiles.  A number that is not known yet
+// comes first: nothing is divided by it.
 static void open_items(Winograd *w) {
   IntPool *p = w->e->pool;
   Dim blocks = ie_ceildiv(p, w->lines, num(w, w->s.item_rows));

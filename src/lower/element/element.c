@@ -142,7 +142,8 @@ static bool divide(ElementBuilder *e, Dim x, Dim by, Dim *q, Dim *r) {
   return prove_ge0(&scope, *r) && prove_lt(&scope, *r, by);
 }
 
-// The same by a number, where x = g*a + b with 0 <= b < g and g divides `by`: b has no part in the quotient.
+// The same by a number, where x = g*a + b with 0 <= b < g and g divides `by`: b has no part in the
+// quotient.
 static bool divide_coarse(ElementBuilder *e, Dim x, Dim by, Dim *q, Dim *r) {
   IntPool *p = e->pool;
   if (!ie_is_const(by) || by->value < 2 || x->kind != IE_SUM) return false;
@@ -382,7 +383,8 @@ static const LoopExpr *clip(ElementBuilder *e, const Node *n, const Dim *index) 
   return x;
 }
 
-// Values of fp8 are made of those that f32 holds, and of others than infinities for what is too large.
+// Values of fp8 are made of those that f32 holds, and of others than infinities for what is too
+// large.
 static const LoopExpr *converted(ElementBuilder *e, const Node *n, const LoopExpr *x) {
   DType to = type_of(n)->dtype;
   bool from_f32 = dtype_is_float(x->dtype) && x->dtype != DT_F64;
@@ -390,7 +392,8 @@ static const LoopExpr *converted(ElementBuilder *e, const Node *n, const LoopExp
   return loop_cast(e->k, to, x);
 }
 
-// The type in which a power is computed so that its exponent is not rounded: the base's, unless the exponent has another.
+// The type in which a power is computed so that its exponent is not rounded: the base's, unless the
+// exponent has another.
 static DType power_dtype(const LoopExpr *x, const LoopExpr *y) {
   DType t = x->dtype, of = y->dtype;
   bool is_float = dtype_is_float(of);

@@ -1,12 +1,13 @@
 // element.h -- one element of a value as an expression: how templates read the nodes of a kernel.
 //
-// elem_at(e, node, index) is the element of a node's result at an index, in terms of the kernel's arguments: the
-// point-wise and movement nodes between are taken into the expression.  What an index map leaves out (padding, the other parts of a
-// concatenation) is guarded: nothing outside a buffer is ever read.  Statements that an element
-// needs (an index read from data) go where the builder stands.
+// elem_at(e, node, index) is the element of a node's result at an index, in terms of the kernel's
+// arguments: the point-wise and movement nodes between are taken into the expression.  What an
+// index map leaves out (padding, the other parts of a concatenation) is guarded: nothing outside a
+// buffer is ever read.  Statements that an element needs (an index read from data) go where the
+// builder stands.
 //
-// Values that a template computes itself (a contraction's sum, a row's mean) are given with elem_give: elem_at
-// takes them from there.
+// Values that a template computes itself (a contraction's sum, a row's mean) are given with
+// elem_give: elem_at takes them from there.
 #ifndef TENON_LOWER_ELEMENT_ELEMENT_H
 #define TENON_LOWER_ELEMENT_ELEMENT_H
 
@@ -46,12 +47,14 @@ typedef struct ElementBuilder {
   LoopBound guard[LOOP_GUARDS];  // hold for everything that is read now
   int nguards;
   VEC(ElemMemo) memo;
-  Dim flat;  // all values that are read lie alike: every one of more than one element is read here; NULL: by index
+  Dim flat;  // all values that are read lie alike: every one of more than one element is read here;
+             // NULL: by index
   int depth;
 } ElementBuilder;
 
-// Declares an argument for every operand, constant and result that holds elements, but for the nodes in `skip` (those that
-// the template packs).  False when a dtype or size is not for kernels, or there are too many.
+// Declares an argument for every operand, constant and result that holds elements, but for the
+// nodes in `skip` (those that the template packs).  False when a dtype or size is not for kernels,
+// or there are too many.
 bool elem_begin(ElementBuilder *e, Lowering *lo, const Node *fused, const Node *const *skip,
                 int nskip);
 // Another argument, declared before anything else but arguments: a packed weight.
@@ -66,7 +69,8 @@ Dim elem_dim(ElementBuilder *e, Dim graph_dim);  // in the kernel's terms; poiso
 void elem_shape(ElementBuilder *e, const Type *t, Dim *out);
 bool elem_inside(const ElementBuilder *e, Dim x,
                  Dim extent);  // whether 0 <= x < extent is known here
-// How many rows to choose a schedule for: where their number is open, what the lowering is asked for, or `some`.
+// How many rows to choose a schedule for: where their number is open, what the lowering is asked
+// for, or `some`.
 int64_t elem_rows(const ElementBuilder *e, Dim rows, int64_t some);
 Dim elem_linear(ElementBuilder *e, int rank, const Dim *shape, const Dim *index);  // row-major
 void elem_split(ElementBuilder *e, Dim linear, int rank, const Dim *shape,
@@ -81,11 +85,13 @@ bool elem_store(ElementBuilder *e, int i, const Dim *index);
 // The kernel is whole.
 void elem_finish(ElementBuilder *e, Lowered *out);
 
-// The expansion of a composite; composites of 16-bit floats are expanded in f32, and rounded once.  False: it has none.
+// The expansion of a composite; composites of 16-bit floats are expanded in f32, and rounded once.
+// False: it has none.
 bool elem_expand(ElementBuilder *e, const Node *n, Node **out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
-// Those of a target: fp8 too, where it has fp8 tensor cores.  They are moved, converted and multiplied, no more.
+// Those of a target: fp8 too, where it has fp8 tensor cores.  They are moved, converted and
+// multiplied, no more.
 bool elem_has_dtype(const ElementBuilder *e, DType t);
 bool elem_fp8(DType t);
 // The operand's element for a result's index, by broadcasting.
@@ -97,9 +103,9 @@ const LoopExpr *elem_rounded(LoopKernel *k, const LoopExpr *x, int64_t zero, DTy
 const LoopExpr *elem_number(ElementBuilder *e, DType t, double v);  // of any dtype
 DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
 
-// ---- guards ----
-// From here on an index along an axis is known to lie in [0, extent), until elem_unguard: what it is called inside.  NULL when
-// there are too many guards.  No guard is made where none is needed.
+// ---- guards ---- From here on an index along an axis is known to lie in [0, extent), until
+// elem_unguard: what it is called inside.  NULL when there are too many guards.  No guard is made
+// where none is needed.
 Dim elem_guard(ElementBuilder *e, Dim value, Dim extent);
 void elem_unguard(ElementBuilder *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
@@ -109,7 +115,8 @@ bool type_is_empty(const Type *t);                         // no elements at all
 const LoopExpr *elem_holds(ElementBuilder *e, int since);  // bool: the guards from `since` on
 const LoopExpr *elem_in_range(ElementBuilder *e, Dim value,
                               Dim extent);  // bool: 0 <= value < extent
-// An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
+// An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only
+// inside a load.
 Dim elem_unguarded(ElementBuilder *e, Dim index);
 // move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
@@ -122,12 +129,14 @@ Dim elem_place(ElementBuilder *e, const Node *n, const Dim *index, Dim *out);
 void elem_reshape(ElementBuilder *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
                   const Dim *index, Dim *out);
 int elem_axis(int64_t axis, int rank);  // counted from the front
-// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have no element 0.
+// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have
+// no element 0.
 Dim elem_checked(ElementBuilder *e, const LoopExpr *index, Dim extent, const char *message);
 // An index that is read from data, made non-negative where it counts from the end, and checked.
 Dim elem_bound(ElementBuilder *e, const LoopExpr *read, Dim extent);
 
-// ---- elements that are more than an expression of others at the same place (op.c has the table) ----
+// ---- elements that are more than an expression of others at the same place (op.c has the table)
+// ----
 typedef const LoopExpr *ElemOp(ElementBuilder *e, const Node *n, int result, const Dim *index);
 ElemOp *elem_op(const Node *n);  // NULL: none
 ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize;

@@ -32,7 +32,8 @@ bool epilogue_reads(const EpilogueWalk *f, const Node *n) {
   return n == f->own || (intmap_get(&f->above, n->id, &by) && by == (uint64_t)(uintptr_t)f->own);
 }
 
-// The value of the anchor's that n is made from; false: none.  More than one is marked by 0: it has no place.
+// The value of the anchor's that n is made from; false: none.  More than one is marked by 0: it has
+// no place.
 static bool source_of(EpilogueWalk *f, const Node *n, uint64_t *out) {
   bool any = false;
   for (uint32_t i = 0; i < n->nsrc; i++) {

@@ -25,7 +25,8 @@ int elem_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : ax
 
 // ---- the same elements under another shape ----
 
-// Axes are taken together as far as their products agree, so that an axis that both shapes have keeps its index.
+// Axes are taken together as far as their products agree, so that an axis that both shapes have
+// keeps its index.
 static bool reshape_index(ElementBuilder *e, int from_rank, const Dim *from, int to_rank,
                           const Dim *to, const Dim *index, Dim *out) {
   IntPool *p = e->pool;
@@ -202,8 +203,8 @@ static const LoopExpr *move_split(ElementBuilder *e, const Node *n, int result, 
 
 // ---- guarded parts ----
 
-// From the last part to the first: each stands where its own guard holds, else what comes after it.  Parts in which the
-// index never lies are left out.
+// From the last part to the first: each stands where its own guard holds, else what comes after
+// it.  Parts in which the index never lies are left out.
 static const LoopExpr *move_concat(ElementBuilder *e, const Node *n, const Dim *index) {
   const concat_attrs *a = n->attrs;
   int rank = type_of(n)->rank, axis = elem_axis(a->axis, rank), before = e->nguards;

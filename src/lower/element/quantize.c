@@ -19,7 +19,8 @@
 
 // ---- scales ----
 
-// The element of a scale or zero point that belongs to x's element: one for all, one a slice, or one a block.
+// The element of a scale or zero point that belongs to x's element: one for all, one a slice, or
+// one a block.
 static const LoopExpr *scale_at(ElementBuilder *e, const Node *s, const Type *x, const Dim *index,
                                 int64_t axis, int64_t block) {
   const Type *t = type_of(s);
@@ -82,9 +83,10 @@ static const LoopExpr *before_zero(const LoopExpr *x, int64_t *zero) {
 
 // ---- division by a constant ----
 
-// x / s for an x between (lo - 1) s and (hi + 1) s that is then rounded to an integer: x times the reciprocal, made good
-// by what is left of x.  Its error is less than 2^-40 of it, so the integer can differ from the quotient's only where x is one of the
-// numbers nearest to a place where the quotient's rounding, or the integer's, changes.  All of these are looked at.
+// x / s for an x between (lo - 1) s and (hi + 1) s that is then rounded to an integer: x times the
+// reciprocal, made good by what is left of x.  Its error is less than 2^-40 of it, so the integer
+// can differ from the quotient's only where x is one of the numbers nearest to a place where the
+// quotient's rounding, or the integer's, changes.  All of these are looked at.
 static float by_reciprocal(float x, float s, float r) {
   float q = x * r;
   return fmaf(fmaf(-q, s, x), r, q);
@@ -153,7 +155,8 @@ static const LoopExpr *saturated_int(LoopKernel *k, const LoopExpr *x, DType t) 
   return loop_cast(k, t, loop_op(k, LOOP_min, x, loop_int(k, DT_I32, hi), NULL));
 }
 
-// x / s where only the integer that is nearest to it matters, and of that only those between lo and hi.
+// x / s where only the integer that is nearest to it matters, and of that only those between lo and
+// hi.
 static const LoopExpr *divided(ElementBuilder *e, const LoopExpr *x, float s, int64_t lo,
                                int64_t hi) {
   LoopKernel *k = e->k;
@@ -165,8 +168,9 @@ static const LoopExpr *divided(ElementBuilder *e, const LoopExpr *x, float s, in
   return loop_op(k, LOOP_fma, left, back, q);
 }
 
-// x / s to the nearest integer, plus zero, as t holds it.  The bounds are applied to x: division and rounding keep order, and
-// the quotients of the bounds are the least and the most; where x is known to be small, to the integer.  NULL: neither goes.
+// x / s to the nearest integer, plus zero, as t holds it.  The bounds are applied to x: division
+// and rounding keep order, and the quotients of the bounds are the least and the most; where x is
+// known to be small, to the integer.  NULL: neither goes.
 static const LoopExpr *quantised(ElementBuilder *e, const LoopExpr *x, float s, int64_t zero,
                                  DType t) {
   LoopKernel *k = e->k;
@@ -186,7 +190,8 @@ static const LoopExpr *quantised(ElementBuilder *e, const LoopExpr *x, float s, 
 
 // ---- quantize ----
 
-// Saturated before it is made an integer, so that the cast has nothing left to decide; NaN becomes the least.
+// Saturated before it is made an integer, so that the cast has nothing left to decide; NaN becomes
+// the least.
 static const LoopExpr *saturated(ElementBuilder *e, const LoopExpr *x, DType to) {
   LoopKernel *k = e->k;
   int64_t lo, hi;

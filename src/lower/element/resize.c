@@ -34,8 +34,8 @@ typedef struct Resize {
   int naxes;
   Axis axis[MAX_RANK];
   const LoopExpr *outside;  // bool; NULL: nowhere
-  // A neighbour of weight 0 adds nothing, not NaN where it is infinite: an axis whose sizes only a run knows may turn out to
-  // keep its size, and is then not interpolated at all.
+  // A neighbour of weight 0 adds nothing, not NaN where it is infinite: an axis whose sizes only a
+  // run knows may turn out to keep its size, and is then not interpolated at all.
   bool exact;
 } Resize;
 

@@ -136,7 +136,8 @@ static const LoopExpr *taps_sum(Taps *t) {
 
 // ---- max_pool ----
 
-// Where the tap lies in its plane, where its element is the window's largest; else what is above all places.
+// Where the tap lies in its plane, where its element is the window's largest; else what is above
+// all places.
 static const LoopExpr *place_if_largest(Taps *t, const LoopExpr *x, const Dim *at) {
   LoopKernel *k = t->e->k;
   Dim place = t->e->pool->zero;

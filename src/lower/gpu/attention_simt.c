@@ -243,7 +243,8 @@ SCHEDULE_TABLE(AttentionSimt, ATTENTION_SIMT_SCHEDULE);
 
 static void take_schedule(SimtAttention *g, const AttentionSimtSchedule *s) {
   Attention *a = &g->a;
-  // A row of keys is one word longer than it need be, so that threads with different keys read from different banks.
+  // A row of keys is one word longer than it need be, so that threads with different keys read from
+  // different banks.
   g->pitch = a->size + (g->threads % a->size ? 0 : 1);
   a->queries = s->queries;
   g->keys = s->keys;

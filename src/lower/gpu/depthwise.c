@@ -59,7 +59,8 @@ static int64_t widest_of(const Depthwise *w) {
   return widest;
 }
 
-// What a group reads and stores for each of its results, where threads without any count as others do.
+// What a group reads and stores for each of its results, where threads without any count as others
+// do.
 static double cost_of(const Depthwise *w, int64_t across, int64_t along, int64_t down,
                       int64_t step) {
   const Contraction *c = &w->s.c;
@@ -91,7 +92,8 @@ static void arrange(Depthwise *w, int64_t runs, int64_t most, int64_t step) {
       }
 }
 
-// As many pixels as leave every multiprocessor enough threads to wait for memory with; then groups as large as leave none without.
+// As many pixels as leave every multiprocessor enough threads to wait for memory with; then groups
+// as large as leave none without.
 static bool choose(Depthwise *w, const LowerTarget *t, const ScheduleGiven *given) {
   const Contraction *c = &w->s.c;
   int64_t units = MAX(t->traits.sm_count, 1), most = t->block_threads;
@@ -168,7 +170,8 @@ static void open_threads(Depthwise *w, int *depth) {
   at[c->channel] = ie_mulc(p, ie_add(p, ie_mulc(p, at[c->channel], w->across), channel), w->side);
 }
 
-// The tap that a pixel of the image, so far along the line from the first, is of one of the thread's pixels; -1: none.
+// The tap that a pixel of the image, so far along the line from the first, is of one of the
+// thread's pixels; -1: none.
 static int64_t tap_of(const Depthwise *w, int64_t along, int64_t pixel) {
   const ContractAxis *line = &w->s.c.space[w->s.c.nd - 1];
   int64_t rest = along - pixel * line->stride;

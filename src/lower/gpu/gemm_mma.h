@@ -7,8 +7,8 @@
 
 enum { TILE_SOME_ROWS = 4096 };  // where their number is dynamic
 
-// A tile of sums is formed in the order of K.  Warpgroups beyond those that hold a tile's rows, and the blocks of a cluster, divide
-// that axis (split-K), which changes the order.
+// A tile of sums is formed in the order of K.  Warpgroups beyond those that hold a tile's rows, and
+// the blocks of a cluster, divide that axis (split-K), which changes the order.
 #define GEMM_MMA_SCHEDULE(I, B, C, T)                                                              \
   I(T, m, 0, 64, 128, 0, ORDER, "rows of a tile, 64 per warpgroup; further warpgroups split K")    \
   I(T, n, 0, 32, 256, 32, FREE, "columns of a tile")                                               \

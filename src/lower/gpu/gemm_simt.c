@@ -13,7 +13,8 @@
 
 #include <math.h>
 
-// A sum's products are added in order.  A last step that is not whole adds products of zeros, so the length of a step is not free.
+// A sum's products are added in order.  A last step that is not whole adds products of zeros, so
+// the length of a step is not free.
 #define GEMM_SIMT_SCHEDULE(I, B, C, T)                                                             \
   I(T, rows, 0, 1, 16, 0, FREE, "rows per thread")                                                 \
   I(T, cols, 0, 1, 16, 0, FREE, "columns per thread")                                              \
@@ -50,8 +51,8 @@ static int64_t size_of(Dim d, int64_t otherwise) {
   return ie_is_const(d) ? d->value : MIN(otherwise, MAX(d->hi, 1));
 }
 
-// How long it would take, in no unit: products of whole tiles, by how many of them an element read from shared memory gives, and
-// by how many groups there are to do them.
+// How long it would take, in no unit: products of whole tiles, by how many of them an element read
+// from shared memory gives, and by how many groups there are to do them.
 static double cost_of(const Tiles *t, const TilePlan *p) {
   int64_t m = p->m, n = p->n;
   double rows = ceil((double)size_of(t->s.c.m, 512) / (double)m),
@@ -134,7 +135,8 @@ static void begin_sums(Tiles *t) {
   thread_close(e, 3);
 }
 
-// One element of lhs.  What is more than a load is left out where it is outside, and its place filled with 0 before.
+// One element of lhs.  What is more than a load is left out where it is outside, and its place
+// filled with 0 before.
 static bool copy_lhs(Tiles *t, Dim m, Dim kk, Dim k) {
   SimtGemm *s = &t->s;
   ElementBuilder *e = &s->e;

@@ -19,9 +19,11 @@ typedef struct SimtGemm {
 bool simt_gemm_begin(SimtGemm *s, Lowering *lo, const Node *fused);
 // The schedule's columns of a panel are set: packs a constant rhs, and begins the loops.
 bool simt_gemm_pack(SimtGemm *s);
-// The schedule's rows and columns of a work item are set: likewise, and opens the items' loop.  Gives the block of rows.
+// The schedule's rows and columns of a work item are set: likewise, and opens the items' loop.
+// Gives the block of rows.
 bool simt_gemm_open(SimtGemm *s, Dim *block);
-// lhs and rhs at a row, a column of the panel and a contracted place, in the sums' dtype; 0 where guards since `since` do not hold.
+// lhs and rhs at a row, a column of the panel and a contracted place, in the sums' dtype; 0 where
+// guards since `since` do not hold.
 const LoopExpr *simt_gemm_lhs(SimtGemm *s, Dim row, Dim col, Dim k, int since);
 const LoopExpr *simt_gemm_rhs(SimtGemm *s, Dim row, Dim in_panel, Dim k, int since);
 const LoopExpr *simt_gemm_zero(SimtGemm *s);

@@ -12,7 +12,8 @@
 #include "eval/contract.h"
 #include "ops/order.h"
 
-// A convolution's rows are all pixels of an image, or of all images where these are contiguous; taps outside are guarded.
+// A convolution's rows are all pixels of an image, or of all images where these are contiguous;
+// taps outside are guarded.
 static void take_images(Contraction *c) {
   if (!c->conv) return;
   bool last = node_channels_last(c->anchor);

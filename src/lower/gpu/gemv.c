@@ -13,7 +13,8 @@
 //             where other templates are as fast or needed.
 #include "lower/gpu/gemm_simt.h"
 
-// A thread adds its places in order; how many threads share a sum, and in how many parts these are added up, says the order.
+// A thread adds its places in order; how many threads share a sum, and in how many parts these are
+// added up, says the order.
 #define GEMV_SCHEDULE(I, B, C, T)                                                                  \
   I(T, cols, 0, 1, 16, 0, FREE, "columns of a work item, and of a panel of packed weights")        \
   I(T, lanes, 0, 1, 1024, 0, ORDER, "threads that share a sum")                                    \
@@ -137,7 +138,8 @@ static bool form_sums(Stream *g) {
   return true;
 }
 
-// The parts of a row's sums, one lane after the other; a few of each sum, one after the other; the sums.
+// The parts of a row's sums, one lane after the other; a few of each sum, one after the other; the
+// sums.
 static bool join_sums(Stream *g, int64_t row) {
   SimtGemm *s = &g->s;
   ElementBuilder *e = &s->e;

@@ -60,7 +60,8 @@ static int64_t side_of(const ElementBuilder *e, const Places *p, Dim all) {
   return whole && (!ie_is_const(all) || all->value >= MANY) ? MAX(side, 1) : 1;
 }
 
-// Whether the result is a transposed matrix of whole blocks, TURNED_ROWS high and as wide as the other threads of a group make them.
+// Whether the result is a transposed matrix of whole blocks, TURNED_ROWS high and as wide as the
+// other threads of a group make them.
 static bool is_transposed(const ElementBuilder *e, const Places *p) {
   const Node *r = e->body->result[0];
   int64_t perm[MAX_RANK], threads = e->lo->target.block_threads;

@@ -2,9 +2,10 @@
 //
 // A block has R rows with S threads each.  A thread reduces every S-th element of its row.  The S
 // partial sums go to shared memory and every thread of the row adds them in a fixed order, so all
-// have the total.  Many partial sums are added in two levels.  With shuffles (LowerTarget.has_shuffle) a
-// warp reduces without shared memory; a longer row leaves one sum per warp there.  Threads of a row
-// are adjacent where rows are contiguous, else threads of adjacent rows, so that loads coalesce.
+// have the total.  Many partial sums are added in two levels.  With shuffles
+// (LowerTarget.has_shuffle) a warp reduces without shared memory; a longer row leaves one sum per
+// warp there.  Threads of a row are adjacent where rows are contiguous, else threads of adjacent
+// rows, so that loads coalesce.
 //
 // Elements that are read again stay in registers where a row is short.  Operands that all rows
 // share are prefetched first, and preloaded where rows are few.
@@ -21,11 +22,13 @@
 #include "ir/internal.h"
 
 enum { ROUNDS = 32, SIDE = 4, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
-// Operands that are the same for all rows; bytes of a line of memory, and of one access; rows are few up to so many for a multiprocessor, and a
-// thread has so many elements then; rows of a group whose number is not known.
+// Operands that are the same for all rows; bytes of a line of memory, and of one access; rows are
+// few up to so many for a multiprocessor, and a thread has so many elements then; rows of a group
+// whose number is not known.
 enum { SAME = 2, LINE = 128, WIDE = 16, FEW = 2, EACH = 6, SOME = 4 };
 
-// Which elements a thread has, and how the sums of threads are added up, says the order; the rest does not.
+// Which elements a thread has, and how the sums of threads are added up, says the order; the rest
+// does not.
 #define REDUCE_BLOCK_SCHEDULE(I, B, C, T)                                                          \
   I(T, rows, 0, 1, 1024, 0, FREE, "rows of a block")                                               \
   I(T, lanes, 0, 1, 1024, 0, ORDER, "threads of a row")                                            \
@@ -184,7 +187,8 @@ static const LoopExpr *sum_part(BlockReduce *g, LoopOp op, int32_t part, Dim fir
                     loop_load(e->k, part, ie_add(e->pool, first, ie_mulc(e->pool, q, step))));
 }
 
-// The same by the lanes of a warp: all of a row, or parts of it that are added in order.  All threads take part, those without a row too.
+// The same by the lanes of a warp: all of a row, or parts of it that are added in order.  All
+// threads take part, those without a row too.
 static void join_swapped(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t total) {
   ElementBuilder *e = &g->r.e;
   IntPool *p = e->pool;
@@ -210,7 +214,8 @@ static void join_swapped(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t t
   loop_end(&e->b);
 }
 
-// From each thread's sum, in the open thread loop, to the row's, which every thread gets into its register.
+// From each thread's sum, in the open thread loop, to the row's, which every thread gets into its
+// register.
 static void join_sums(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t total) {
   ElementBuilder *e = &g->r.e;
   IntPool *p = e->pool;
@@ -278,7 +283,8 @@ static const LoopExpr *sum_rounds(BlockReduce *g, const Node *n, LoopOp op, cons
   return x ? loop_yield(&e->b, addend(g, n, op, x, most)) : NULL;
 }
 
-// The sum of the thread's elements: where these are few their loop is written out, and each may be kept in a register.
+// The sum of the thread's elements: where these are few their loop is written out, and each may be
+// kept in a register.
 static const LoopExpr *thread_sum(BlockReduce *g, const Node *n, LoopOp op, const LoopExpr *most,
                                   int32_t keep) {
   ElementBuilder *e = &g->r.e;
@@ -469,8 +475,9 @@ static bool store_results(BlockReduce *g) {
 
 // ---- the kernel ----
 
-// Threads of a row that lies together: enough that each has a few elements; where there are rows for all multiprocessors, no more than add their sums
-// up in one step, unless that leaves each with too many.
+// Threads of a row that lies together: enough that each has a few elements; where there are rows
+// for all multiprocessors, no more than add their sums up in one step, unless that leaves each with
+// too many.
 static int64_t lanes_along(const BlockReduce *g, const LowerTarget *t, int64_t length,
                            int64_t count) {
   int64_t most = length ? power_of_two((length + 3) / 4, g->threads) : g->threads;
@@ -489,7 +496,8 @@ static int64_t widest(const BlockReduce *g) {
   return most;
 }
 
-// Threads of a row, in one warp or several: few elements of each where rows are few, else one part unless a thread has too many.
+// Threads of a row, in one warp or several: few elements of each where rows are few, else one part
+// unless a thread has too many.
 static int64_t lanes_swapped(const BlockReduce *g, const LowerTarget *t, int64_t length) {
   if (!length) return g->threads;
   int64_t most = power_of_two((length + 3) / 4, g->threads);
@@ -501,7 +509,8 @@ static int64_t lanes_swapped(const BlockReduce *g, const LowerTarget *t, int64_t
   return lanes;
 }
 
-// Thread blocks are small where rows are few, so that every multiprocessor has some; elements go by 16 bytes where each thread has as many of them.
+// Thread blocks are small where rows are few, so that every multiprocessor has some; elements go by
+// 16 bytes where each thread has as many of them.
 static void choose_swapped(BlockReduce *g, const LowerTarget *t, int64_t length, int64_t count) {
   g->warp = t->traits.warp_size;
   g->latency_bound = count && count <= FEW * t->traits.sm_count;

@@ -1,6 +1,7 @@
 // thread_loops.h -- loops that the thread block templates share.
 //
-// A place that may lie outside is asked for once, around all that is done there: nothing that is read needs a guard of its own.
+// A place that may lie outside is asked for once, around all that is done there: nothing that is
+// read needs a guard of its own.
 #ifndef TENON_LOWER_GPU_THREAD_LOOPS_H
 #define TENON_LOWER_GPU_THREAD_LOOPS_H
 
@@ -12,8 +13,8 @@ Dim thread_guard(ElementBuilder *e, Dim value, Dim extent, int *depth);
 void thread_close(ElementBuilder *e, int depth);  // so many loops
 // Opens a loop over the threads.
 Dim thread_loop(ElementBuilder *e);
-// How many rounds it takes `step` threads to go over `size` elements, for the one that begins at `first`: every place first + step * i,
-// i below it, lies inside.
+// How many rounds it takes `step` threads to go over `size` elements, for the one that begins at
+// `first`: every place first + step * i, i below it, lies inside.
 Dim thread_rounds(ElementBuilder *e, Dim size, Dim first, int64_t step);
 int64_t power_of_two(int64_t n,
                      int64_t most);  // the power of two that is n or more, or at most `most`

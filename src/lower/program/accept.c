@@ -54,7 +54,8 @@ static bool decline(ProgBuilder *b, const Lowered *lw, DeclinedKind kind, const 
   return false;
 }
 
-// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
+// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same
+// kernel.
 static bool proven(ProgBuilder *b, const Lowered *lw, Str text, int device, const char **why) {
   static _Thread_local Diag d;
   KernelFaults *f = b->o->faults;

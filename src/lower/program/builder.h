@@ -78,19 +78,21 @@ ScheduleRule *find_schedule(ProgBuilder *b, const Node *n,
                             const char *label);  // the last that fits; NULL: none
 tenon_status read_schedules(ProgBuilder *b);     // those that are asked for
 tenon_status check_schedules(ProgBuilder *b);    // that each of them was for some kernel
-// A kernel step for a `fused` node; EUNSUPPORTED when its nodes must be done one by one.  *declined is its number among b->declined, whose
-// `instead` the caller then sets; -1: no schedule was declined.
+// A kernel step for a `fused` node; EUNSUPPORTED when its nodes must be done one by one.  *declined
+// is its number among b->declined, whose `instead` the caller then sets; -1: no schedule was
+// declined.
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined);
 // ---- which loops become kernels (accept.c) ----
 Str kernel_text(ProgBuilder *b, LoopKernel *k);
 Str kernel_key(ProgBuilder *b, Str text, int device);  // that a kernel is found by
 bool accept_kernel(void *builder, Lowered *lw);        // as Lowering.accepts
-// Notes the kernel at hand where schedules of it were declined; *out as above.  With `strict` that is an error.
+// Notes the kernel at hand where schedules of it were declined; *out as above.  With `strict` that
+// is an error.
 tenon_status note_declined(ProgBuilder *b, const Node *n, const char *instead, int64_t *out);
 int32_t value_of(FuncBuilder *f, const Node *n);  // -1: absent
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
-// The kernel with one name for sizes that must be equal (n itself where no other is needed); the step must check
-// `checks` before anything else.
+// The kernel with one name for sizes that must be equal (n itself where no other is needed); the
+// step must check `checks` before anything else.
 const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks);
 void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st);
 void same_checked(FuncBuilder *f, const Node *n,

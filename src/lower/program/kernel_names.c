@@ -40,8 +40,8 @@ KernelFit kernel_fit(Graph *g, const Node *n, const char *label, const char *glo
 
 // ---- schedules that are asked for ----
 
-// What a rule's pattern has to do with a kernel.  One that is the name of a kernel means that kernel,
-// and no other that has a node of this name: "x" is not "x#2".
+// What a rule's pattern has to do with a kernel.  One that is the name of a kernel means that
+// kernel, and no other that has a node of this name: "x" is not "x#2".
 static KernelFit rule_fit(ProgBuilder *b, const Node *n, const char *label, const char *glob) {
   KernelFit fit = kernel_fit(b->g, n, label, glob, b->a);
   return fit == FIT_NODE && strmap_has(&b->kernel_names, str_of(glob)) ? FIT_NONE : fit;

@@ -127,8 +127,9 @@ static int32_t argument(FuncBuilder *f, const Node *n, const LowerArg *arg, cons
   return const_value(f, build_packed(f->b, arg->node, &arg->pack), arg->node->name);
 }
 
-// Arguments that are read or written, by their values.  Nothing is copied to a device that no statement there reads, such as sizes that are
-// numbers of the loops by now: the first result stands in for it.
+// Arguments that are read or written, by their values.  Nothing is copied to a device that no
+// statement there reads, such as sizes that are numbers of the loops by now: the first result
+// stands in for it.
 static int32_t *arguments(FuncBuilder *f, const Node *n, const Lowered *lw, int device,
                           const int32_t *out) {
   const LoopKernel *k = lw->kernel;
@@ -184,7 +185,8 @@ static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) 
   return true;
 }
 
-// How many items are worth a thread's while: as many as take it three times what it takes to hear of them.
+// How many items are worth a thread's while: as many as take it three times what it takes to hear
+// of them.
 static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
   int64_t n;
   double ns = cost_ns(st->flops, st->bytes);
@@ -248,8 +250,9 @@ static tenon_status taken(ProgBuilder *b, const Lowered *lw, Str text, int devic
 
 // ---- kernels by size ----
 //
-// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel with a dynamic number of rows is made for a few sizes, and
-// each whose loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
+// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel with a
+// dynamic number of rows is made for a few sizes, and each whose loops are others is a step of its
+// own, left out where the number is not one of its own: a number always takes the same kernel.
 
 typedef struct Variant {
   const char *label;
@@ -262,7 +265,8 @@ typedef struct Variant {
   int64_t first, last;  // rows that it is for
 } Variant;
 
-// Row buckets: the most rows of each, and the number that its schedule is tuned for.  The smallest is made where a template asks for it.
+// Row buckets: the most rows of each, and the number that its schedule is tuned for.  The smallest
+// is made where a template asks for it.
 static const struct {
   int64_t bucket_max, tuned_for;
 } row_sizes[] = {{8, 8}, {128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
@@ -286,7 +290,8 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
-// The size that stands for those from `first` on: where an item has many rows itself, as an image has pixels, the fewest items.
+// The size that stands for those from `first` on: where an item has many rows itself, as an image
+// has pixels, the fewest items.
 static int64_t size_for(Dim rows, int64_t first, int64_t about) {
   bool of_items = rows->nterms == 1 && rows->term->coef >= ITEM_ROWS;
   int64_t fewest = of_items ? MAX(rows->lo, rows->term->coef) : 0;
@@ -302,7 +307,8 @@ static int32_t when_rows(ProgBuilder *b, Dim rows, const Variant *v) {
   return build_expr(b, !at_most ? at_least : !at_least ? at_most : ie_min(p, at_most, at_least));
 }
 
-// The kernel for some size alone where nothing was chosen by one, or the loops for another cannot be made.
+// The kernel for some size alone where nothing was chosen by one, or the loops for another cannot
+// be made.
 static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same, int device,
                                 Variant *v, int *count) {
   Lowering *lo = &f->b->lowering;
@@ -380,7 +386,8 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
   vec_push(b->a, &f->step, st);
 }
 
-// Kernels of the program.  False: the device has no code for one; then the next schedule of it may be taken.
+// Kernels of the program.  False: the device has no code for one; then the next schedule of it may
+// be taken.
 static bool add_kernels(FuncBuilder *f, Variant *v, int count, int device) {
   ProgBuilder *b = f->b;
   for (int i = 0; i < count; i++) {

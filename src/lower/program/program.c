@@ -27,7 +27,8 @@ const char *keep_name(ProgBuilder *b, const char *name) {
 
 // ---- values ----
 
-// The buffer with a place of its own that holds this one, and where in it: a part of what is joined lies inside.
+// The buffer with a place of its own that holds this one, and where in it: a part of what is joined
+// lies inside.
 static int32_t planned_place(FuncBuilder *f, int32_t buffer, int32_t *at) {
   const PlanBuffer *b = &f->plan->buffer[f->plan->buffer[buffer].root];
   Dim sum = f->b->g->dims.zero;
@@ -185,7 +186,8 @@ static tenon_status build_tree(FuncBuilder *f, Node *root) {
   return TENON_OK;
 }
 
-// Result `i` of `n` is the value `from`: under another name where it has no place of its own, else a copy into it.
+// Result `i` of `n` is the value `from`: under another name where it has no place of its own, else
+// a copy into it.
 static void build_same(FuncBuilder *f, const Node *n, int i, int32_t from) {
   Arena *pa = &f->b->p->arena;
   int32_t *in = arena_array(pa, int32_t, 1), *out = arena_array(pa, int32_t, 1);
@@ -297,7 +299,8 @@ static int64_t host_steps(const FuncBuilder *f) {
   return n;
 }
 
-// The nodes of a kernel, one by one: each as a kernel where it can be one, else on the host.  Its parameters are its operands.
+// The nodes of a kernel, one by one: each as a kernel where it can be one, else on the host.  Its
+// parameters are its operands.
 static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) {
   const Body *body = ((const fused_attrs *)n->attrs)->body;
   int32_t *operand = arena_array(f->b->a, int32_t, MAX(body->nparams, 1));
@@ -338,7 +341,8 @@ static tenon_status build_view(FuncBuilder *f, const Node *n, int operand) {
   return TENON_OK;
 }
 
-// What is joined and lies where the parts were made: nothing is left to do.  False: some part lies elsewhere.
+// What is joined and lies where the parts were made: nothing is left to do.  False: some part lies
+// elsewhere.
 static bool build_joined(FuncBuilder *f, const Node *n) {
   const Body *body;
   const Node *concat = f->plan ? plan_joined(n, &body) : NULL;
@@ -424,7 +428,8 @@ static void build_roots(FuncBuilder *f) {
   }
 }
 
-// The memory of a model's result is the caller's: its root leaves the arena, with all that share it.
+// The memory of a model's result is the caller's: its root leaves the arena, with all that share
+// it.
 static void place_results(FuncBuilder *f) {
   ProgFunction *fn = f->f;
   int32_t none = build_expr(f->b, f->b->g->dims.zero);
@@ -511,8 +516,9 @@ static void finish_function(FuncBuilder *f) {
   fn->step = arena_dup(pa, f->step.v, f->step.n * (int64_t)sizeof(ProgStep));
 }
 
-// The steps since `before` are of one node, which the plan runs beside those since `first`, if any.  A node that is done by the host
-// ends the row.  Returns where the row begins; -1: there is none to go on with.
+// The steps since `before` are of one node, which the plan runs beside those since `first`, if
+// any.  A node that is done by the host ends the row.  Returns where the row begins; -1: there is
+// none to go on with.
 static int64_t put_concurrent(FuncBuilder *f, int64_t before, int64_t first) {
   bool kernel = f->step.n == before + 1 && f->step.v[before].kind == STEP_KERNEL;
   if (!kernel) return -1;

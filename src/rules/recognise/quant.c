@@ -3,7 +3,8 @@
 //
 // Runs before folding, which would turn quantised weights into floats.
 // Guarantees: a result differs by one step at most, where the float arithmetic had rounded to the
-//             other side.  A tie is kept: with known scales for which it would not be, nothing is rewritten.
+//             other side.  A tie is kept: with known scales for which it would not be, nothing is
+//             rewritten.
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/scalar.h"
@@ -113,9 +114,10 @@ static uint64_t odd_part(double v, int *exponent) {
   return odd;
 }
 
-// Whether sums whose quotient lies exactly between two integers go to the even one, as quantising does.  The joined scale is
-// rounded, so that a product with it may miss the middle.  With xs ws / ys = p / q in odd numbers times 2^e, those sums are
-// q times an odd number times 2^-(e + 1), and the quotient is that odd number times p / 2: there are few that a byte can hold.
+// Whether sums whose quotient lies exactly between two integers go to the even one, as quantising
+// does.  The joined scale is rounded, so that a product with it may miss the middle.  With xs ws /
+// ys = p / q in odd numbers times 2^e, those sums are q times an odd number times 2^-(e + 1), and
+// the quotient is that odd number times p / 2: there are few that a byte can hold.
 static bool keeps_ties(double xs, double ws, double ys) {
   int up, down;
   if (!(xs > 0 && ws > 0 && ys > 0) || isinf(xs * ws) || isinf(ys)) return true;

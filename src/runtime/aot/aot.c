@@ -1,6 +1,7 @@
 // aot.c -- runs a model that is linked into the program (tenon/aot.h).
 //
-// Not part of the library but of the runtime archive.  The model is loaded by the first call and kept, with its session.
+// Not part of the library but of the runtime archive.  The model is loaded by the first call and
+// kept, with its session.
 #include "tenon/aot.h"
 
 #include "runtime/artifact.h"
@@ -8,7 +9,8 @@
 
 #include <pthread.h>
 
-// Made by a model's first call and kept until the program ends, since other threads may be waiting for its lock.
+// Made by a model's first call and kept until the program ends, since other threads may be waiting
+// for its lock.
 typedef struct AotState {
   pthread_mutex_t lock;  // held while the model loads or runs
   Program *program;      // NULL: not loaded

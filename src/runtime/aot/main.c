@@ -1,7 +1,9 @@
-// main.c -- the program of `tenon compile --emit=exe`: a model, its inputs from files, its outputs to files.
+// main.c -- the program of `tenon compile --emit=exe`: a model, its inputs from files, its outputs
+// to files.
 //
-// Inputs are .npy files, whose types and shapes must be the model's; free sizes are what the files say.  An output is written
-// to a file of its name, in which all that could lead out of the folder is replaced: names come from the model.
+// Inputs are .npy files, whose types and shapes must be the model's; free sizes are what the files
+// say.  An output is written to a file of its name, in which all that could lead out of the folder
+// is replaced: names come from the model.
 #include "tenon/aot.h"
 
 #include "base/npy.h"

@@ -1,7 +1,7 @@
 // rows.c -- every evaluation as a symbol of its own: tenon_eval_NAME.
 //
-// A model's object file refers to those that its host steps need.  The archive holds each in a member of its own
-// (cmake/split.sh), so that the linker leaves the others out.
+// A model's object file refers to those that its host steps need.  The archive holds each in a
+// member of its own (cmake/split.sh), so that the linker leaves the others out.
 #include "eval/table.h"
 
 #include "eval/activation.h"

@@ -1,8 +1,10 @@
-// api.h -- the few entry points of NVIDIA's driver and of its run-time compiler that Tenon uses, as a table.
+// api.h -- the few entry points of NVIDIA's driver and of its run-time compiler that Tenon uses, as
+// a table.
 //
-// No header of CUDA is needed: types and numbers are declared here as the libraries' interfaces fix them.  Everything is called through
-// the table, which is filled when first asked for, so that a test can put one of its own in place.  A function that older libraries
-// lack is NULL where `may` says so.
+// No header of CUDA is needed: types and numbers are declared here as the libraries' interfaces fix
+// them.  Everything is called through the table, which is filled when first asked for, so that a
+// test can put one of its own in place.  A function that older libraries lack is NULL where `may`
+// says so.
 #ifndef TENON_RUNTIME_CUDA_API_H
 #define TENON_RUNTIME_CUDA_API_H
 
@@ -63,7 +65,8 @@ typedef struct CudaCopyNode {
   size_t width, height, depth;
 } CudaCopyNode;
 
-// What goes with a launch: a cluster of blocks, and leave to begin before the launch before it has ended.
+// What goes with a launch: a cluster of blocks, and leave to begin before the launch before it has
+// ended.
 enum { CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_SERIAL = 6 };
 typedef struct CudaLaunchAttr {
   int id;
@@ -195,7 +198,8 @@ typedef struct CudaApi {
 const CudaApi *cuda_api(const char **why);
 // The same with the compiler.  TENON_NVRTC may name its library.
 const CudaApi *cuda_api_compiler(const char **why);
-// Puts a table in place of the libraries', for tests; NULL takes it away again.  Nothing may be open.
+// Puts a table in place of the libraries', for tests; NULL takes it away again.  Nothing may be
+// open.
 void cuda_api_replace(const CudaApi *api);
 
 #endif

@@ -1,7 +1,9 @@
 // code.c -- from text to what the device runs: NVRTC, the cache on disk, modules.
 //
-// Pieces are compiled by all threads at once.  What was compiled is kept under the text, the architecture and the compiler's version; so
-// another model with an equal kernel finds it.  On a chip that the compiler does not know, PTX for the newest one it knows is made, and the driver does the rest.
+// Pieces are compiled by all threads at once.  What was compiled is kept under the text, the
+// architecture and the compiler's version; so another model with an equal kernel finds it.  On a
+// chip that the compiler does not know, PTX for the newest one it knows is made, and the driver
+// does the rest.
 //
 // No contraction: x * y + z rounds twice unless the loops say fma, as on every other target.
 #include "runtime/cuda/impl.h"

@@ -1,21 +1,27 @@
 // cuda.h -- the CUDA driver of the device table, and the form of code that it loads.
 //
-// Code is pieces, one for each kernel of the device in their order.  A piece is a head line `//tn kernel BYTES`, then so many bytes: a
-// whole text of CUDA C++ with one function `tn_kernel`, or what a compiler made of one (a cubin).  Pieces are compiled apart, in
-// parallel, and kept apart in the cache, so that equal kernels of different models are compiled once.
+// Code is pieces, one for each kernel of the device in their order.  A piece is a head line `//tn
+// kernel BYTES`, then so many bytes: a whole text of CUDA C++ with one function `tn_kernel`, or
+// what a compiler made of one (a cubin).  Pieces are compiled apart, in parallel, and kept apart in
+// the cache, so that equal kernels of different models are compiled once.
 //
-// How a piece is launched is said by lines at its beginning, `//tn WORD NUMBERS`; without any, it is a kernel of items:
+// How a piece is launched is said by lines at its beginning, `//tn WORD NUMBERS`; without any, it
+// is a kernel of items:
 //   threads N      threads of a group; an item is a group's, else a thread's
 //   shared N       bytes of dynamic shared memory
-//   persistent     as many groups as the device runs at once, which go round; else one for each item
+//   persistent     as many thread blocks as are resident at once; else one for each work item
 //   cluster N      an item is that of N groups, neighbours on the chip
 //   early          may begin before the kernel before it has ended: it waits itself
 //   map ARG TYPE RANK dims.. strides.. box..
-//                  one more argument: a tensor map over argument ARG, innermost size first, strides in bytes from the second on; a size or
-//                  stride is a number, or `@N*M`: dim N of the kernel times M; `@N*@K*M` of several, `@N*M+K` a sum
+//                  one more argument: a tensor map over argument ARG, innermost size first, strides
+//                    in bytes from the second on; a size or
+//                  stride is a number, or `@N*M`: dim N of the kernel times M; `@N*@K*M` of
+//                    several, `@N*M+K` a sum
 //   window ARG TYPE 4 dims.. strides.. box.. before.. after.. step..
-//                  likewise a map of windows over images (channels, x, y, images): the box is channels and pixels; of x and y follow the corners
-//                  of where a window's first tap may lie, counted from those of the image, and the step from one pixel to the next
+//                  likewise a map of windows over images (channels, x, y, images): the box is
+//                    channels and pixels; of x and y follow the corners
+//                  of where a window's first tap may lie, counted from those of the image, and the
+//                    step from one pixel to the next
 #ifndef TENON_RUNTIME_CUDA_CUDA_H
 #define TENON_RUNTIME_CUDA_CUDA_H
 
@@ -58,11 +64,13 @@ void cuda_record_write(const CudaRecord *r, StrBuf *out);
 MUST_USE bool cuda_next_piece(Str *code, Str *out, bool *bad);
 void cuda_put_piece(StrBuf *out, Str piece);
 
-// Compiles one text for an architecture ("sm_90a", or "compute_90" for what newer chips can load); needs no GPU.  What comes lies in `a`.
-// With `log`, what the compiler says of it (registers, spills).
+// Compiles one text for an architecture ("sm_90a", or "compute_90" for what newer chips can load);
+// needs no GPU.  What comes lies in `a`.  With `log`, what the compiler says of it (registers,
+// spills).
 MUST_USE tenon_status cuda_compile(Str text, const char *arch, Arena *a, Diag *d, Str *out,
                                    Str *log);
-// What the compiler is asked for on such a chip: "sm_90a", or "compute_NN" where the compiler does not know it yet.
+// What the compiler is asked for on such a chip: "sm_90a", or "compute_NN" where the compiler does
+// not know it yet.
 MUST_USE tenon_status cuda_arch_name(int arch, Arena *a, Diag *d, const char **out);
 
 #endif

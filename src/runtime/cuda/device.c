@@ -1,9 +1,11 @@
 // device.c -- NVIDIA's GPUs: which there are, their contexts, and memory.
 //
-// A device's context is the process's primary one, which other libraries in the process use, too; it is the thread's only while a call of ours
-// runs.  Once made it stays, whoever closes the device: making one takes longer than most models.  Memory that is freed is kept for the next who wants as much, up to a limit: taking it from the system waits for the
-// whole device.  What is freed may still be in use, so the queues are waited for first; one that is being recorded is left alone, since
-// what it uses is its own session's.
+// A device's context is the process's primary one, which other libraries in the process use, too;
+// it is the thread's only while a call of ours runs.  Once made it stays, whoever closes the
+// device: making one takes longer than most models.  Memory that is freed is kept for the next who
+// wants as much, up to a limit: taking it from the system waits for the whole device.  What is
+// freed may still be in use, so the queues are waited for first; one that is being recorded is left
+// alone, since what it uses is its own session's.
 #include "runtime/cuda/impl.h"
 
 #include "base/platform.h"
@@ -107,7 +109,8 @@ static int64_t shared_of(int arch) {
   return arch > 80 ? 101376 : 65536;
 }
 
-// TENON_CUDA_ARCH=sm_80: the device does as an older chip would, with that chip's schedules, instructions and shared memory.
+// TENON_CUDA_ARCH=sm_80: the device does as an older chip would, with that chip's schedules,
+// instructions and shared memory.
 static tenon_status become_older(Device *dev, Diag *d) {
   const char *name = getenv("TENON_CUDA_ARCH");
   DeviceInfo *i = &dev->info;
@@ -345,7 +348,8 @@ void cuda_buffer_free(Device *dev, DeviceBuffer *b) {
 
 void *cuda_address(const DeviceBuffer *b) { return (void *)(uintptr_t)b->at; }
 
-// An address that is not this device's would be found out by a kernel, which ends the context for everybody.
+// An address that is not this device's would be found out by a kernel, which ends the context for
+// everybody.
 static tenon_status check_user_buffers(Device *dev, CudaAddress at, Diag *d) {
   int what[] = {CUDA_POINTER_TYPE, CUDA_POINTER_DEVICE};
   unsigned type = 0;

@@ -47,9 +47,9 @@ typedef struct CudaSequence {
   int64_t bytes, room, count;
   int64_t used;         // when it last was
   CudaGraphExec graph;  // NULL: not recorded
-  CudaGraph
-      source;  // what it was made of, and the node of each call there, so that it can be given other addresses
-  CudaNode *node;  // NULL: the library does not say
+  CudaGraph source;     // what it was made of, and the node of each call there, so that it can be
+                        // given other addresses
+  CudaNode *node;       // NULL: the library does not say
 } CudaSequence;
 enum { CUDA_SEQUENCES = 32 };
 

@@ -1,16 +1,19 @@
 // launch.c -- kernels, and sequences of them that come again as CUDA graphs.
 //
-// What is put into a queue besides copies from and to the host is not issued at once but kept, until the host waits for something or gives
-// something: a session puts the same sequence there in every call, with the same addresses but for the caller's.  A sequence that was
-// seen before is recorded as a graph, launched as one, and kept; one with a few other addresses is the same graph, whose nodes get them; another
-// (another shape) is another sequence.  So a model without host steps is one graph, and one with some is a few, whatever the shapes.
+// What is put into a queue besides copies from and to the host is not issued at once but kept,
+// until the host waits for something or gives something: a session puts the same sequence there in
+// every call, with the same addresses but for the caller's.  A sequence that was seen before is
+// recorded as a graph, launched as one, and kept; one with a few other addresses is the same graph,
+// whose nodes get them; another (another shape) is another sequence.  So a model without host steps
+// is one graph, and one with some is a few, whatever the shapes.
 #include "runtime/cuda/impl.h"
 
 #include "base/platform.h"
 
 enum { ITEM_THREADS = 64, MAX_ARGS = 512, MIN_GRAPH = 2 };
 
-// What is kept of a call; its values follow: addresses, dims, items, scratch, its bytes for each, fault, as targets/cstyle declares them.
+// What is kept of a call; its values follow: addresses, dims, items, scratch, its bytes for each,
+// fault, as targets/cstyle declares them.
 typedef struct Op {
   int32_t kind;  // OP_*
   int32_t nargs, ndims, nvalues;
@@ -215,8 +218,9 @@ static tenon_status record(DeviceQueue *q, CudaSequence *s, Diag *d) {
 
 // ---- the same with other addresses ----
 //
-// A caller's memory may be another in every call: the graph's nodes get the new addresses, which takes a microsecond for each that changes,
-// where recording takes as much for every kernel and instantiating more.
+// A caller's memory may be another in every call: the graph's nodes get the new addresses, which
+// takes a microsecond for each that changes, where recording takes as much for every kernel and
+// instantiating more.
 
 // Values before this one are addresses, which may be others.
 static int32_t addresses(const Op *o) { return o->kind == OP_LAUNCH ? o->nargs : 2; }

@@ -1,13 +1,15 @@
 // queue.c -- a queue is a stream: copies through staging memory, marks, and recorded sequences.
 //
-// During a call it may be a stream of the caller's instead, into which everything goes directly: what the caller put there comes before,
-// what it puts there afterwards comes after, and nothing waits.  An event says when that is over, for what is put anywhere else.
+// During a call it may be a stream of the caller's instead, into which everything goes directly:
+// what the caller put there comes before, what it puts there afterwards comes after, and nothing
+// waits.  An event says when that is over, for what is put anywhere else.
 //
-// The host's memory is copied into pinned pages, a piece at a time.  A write returns when all of it is there; a later write waits only
-// where the pages that it needs are still being read.
+// The host's memory is copied into pinned pages, a piece at a time.  A write returns when all of it
+// is there; a later write waits only where the pages that it needs are still being read.
 //
-// Everything that the host waits for, or gives, first issues what is pending (launch.c).  A sequence that is recorded by hand is a CUDA graph, captured
-// from the stream; what the host must see or give has no place in it.
+// Everything that the host waits for, or gives, first issues what is pending (launch.c).  A
+// sequence that is recorded by hand is a CUDA graph, captured from the stream; what the host must
+// see or give has no place in it.
 #include "runtime/cuda/impl.h"
 
 #include "base/platform.h"

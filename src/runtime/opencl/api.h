@@ -1,4 +1,5 @@
-// api.h -- the entry points of OpenCL 1.2 that are used, declared here, so that no header is needed to build.
+// api.h -- the entry points of OpenCL 1.2 that are used, declared here, so that no header is needed
+// to build.
 //
 // All calls go through one table: the system's library fills it, or a test.
 #ifndef TENON_RUNTIME_OPENCL_API_H

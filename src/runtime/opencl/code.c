@@ -1,8 +1,9 @@
 // code.c -- source to kernels, by the driver's compiler; what it made is kept in the cache.
 //
-// Each kernel is a program of its own, with what stands before all of them: drivers go over the whole of a program for every kernel in it.
-// The key is all that the binary depends on: source, options, device, versions.  A binary that the driver does not take is built anew.
-// PoCL is left alone: it keeps what it builds itself, and compiles every kernel a second time for a binary.
+// Each kernel is a program of its own, with what stands before all of them: drivers go over the
+// whole of a program for every kernel in it.  The key is all that the binary depends on: source,
+// options, device, versions.  A binary that the driver does not take is built anew.  PoCL is left
+// alone: it keeps what it builds itself, and compiles every kernel a second time for a binary.
 #include "base/cache.h"
 #include "runtime/opencl/impl.h"
 

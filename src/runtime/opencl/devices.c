@@ -1,9 +1,11 @@
 // devices.c -- which OpenCL devices there are, and opening them.
 //
-// They are looked for once in a process.  A device that is not available, has no compiler or another byte order is left out.  Without a
-// choice by the environment (TENON_OPENCL_DEVICE) the first GPU is taken, else the first device.
+// They are looked for once in a process.  A device that is not available, has no compiler or
+// another byte order is left out.  Without a choice by the environment (TENON_OPENCL_DEVICE) the
+// first GPU is taken, else the first device.
 //
-// A context stays until the process ends: drivers keep in it what every compilation needs, such as their library of functions.
+// A context stays until the process ends: drivers keep in it what every compilation needs, such as
+// their library of functions.
 #include "runtime/opencl/impl.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // queue.c -- buffers, copies, launches and time.
 //
-// A queue does things in order.  Copies from the host wait, so that the caller has its memory back; nothing else does.
+// A queue does things in order.  Copies from the host wait, so that the caller has its memory back;
+// nothing else does.
 #include "runtime/opencl/impl.h"
 
 // ---- buffers ----

@@ -1,8 +1,9 @@
 // c.h -- the target `c`: a whole model as C11 that needs nothing but the C library.
 //
-// The text is one function for each kernel, one for the model and one for each body of its control flow; memory is a static
-// arena at the planned places, weights are arrays or a file beside.  What plain C cannot hold (strings, sequences, sizes that depend
-// on data, operators that have no loops) is refused, all of it at once, by name.
+// The text is one function for each kernel, one for the model and one for each body of its control
+// flow; memory is a static arena at the planned places, weights are arrays or a file beside.  What
+// plain C cannot hold (strings, sequences, sizes that depend on data, operators that have no loops)
+// is refused, all of it at once, by name.
 #ifndef TENON_TARGETS_C_C_H
 #define TENON_TARGETS_C_C_H
 
@@ -27,7 +28,8 @@ typedef struct CSource {
 MUST_USE tenon_status c_source(const Compiled *c, const CSourceOptions *o, Arena *a, Diag *d,
                                CSource *out);
 
-// Composites that may have no loops of their own but do when decomposed: for graph_expand, where a model is refused.
+// Composites that may have no loops of their own but do when decomposed: for graph_expand, where a
+// model is refused.
 extern const char *const c_composites[];
 
 // Rows of the table of targets.

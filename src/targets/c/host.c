@@ -259,7 +259,8 @@ static const char *loop_refused(CModel *m, const ProgFunction *f, const ProgStep
   return NULL;
 }
 
-// Carried values lie where the results will, and a round's beside them until it is over; rows are written in place.
+// Carried values lie where the results will, and a round's beside them until it is over; rows are
+// written in place.
 static void loop_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
   const loop_attrs *at = st->attrs;
   const ProgFunction *body = (const ProgFunction *)(const void *)at->body;

@@ -90,7 +90,8 @@ static tenon_status compile_in(const TempFolder *f, const TargetOptions *o, Str 
   return fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
 }
 
-// In a folder which nobody else can write to: a library that is loaded is known by its name, and is code.
+// In a folder which nobody else can write to: a library that is loaded is known by its name, and is
+// code.
 static tenon_status compile_source(const TargetOptions *o, Str source, Arena *a, Diag *d,
                                    void **out) {
   TempFolder folder;

@@ -192,7 +192,8 @@ static bool used_once(const Program *p, int32_t constant, int32_t kernel, int32_
 }
 
 typedef VEC(int32_t) Constants;
-// What the argument is in every call; false where it is not a constant of f32 that has no other use.
+// What the argument is in every call; false where it is not a constant of f32 that has no other
+// use.
 static bool constants_of(const Whole *w, int32_t arg, Constants *out) {
   const Program *p = w->m->p;
   for (int32_t i = 0; i < p->nfunctions; i++)
@@ -387,7 +388,8 @@ void c_whole(CModel *m) {
     intmap_init(&w[i].seen, m->arena);
     floats = floats || block_needs_float(&w[i], &w[i].k->body);
   }
-  // With floats elsewhere a processor has them, or functions for them, anyway: then products of 64 bits are no gain.
+  // With floats elsewhere a processor has them, or functions for them, anyway: then products of 64
+  // bits are no gain.
   if (floats) {
     memset(m->whole, 0, (size_t)MAX(p->nconsts, 1) * sizeof *m->whole);
     return;

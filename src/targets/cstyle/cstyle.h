@@ -1,13 +1,16 @@
-// cstyle.h -- kernels as text of the C family: one emitter, and a table of spellings for each target.
+// cstyle.h -- kernels as text of the C family: one emitter, and a table of spellings for each
+// target.
 //
-// The emitter walks a kernel's loops as the code generator of `cpu` does, and writes text instead of instructions: what
-// differs between C, OpenCL and CUDA is in the table.  A kernel is written in one of two forms.  *Vectors*: `vector` loops run in
-// chunks of lanes with the compiler's vector types, unrolled loops are written out, and register tiles are arrays that
-// are indexed by numbers alone, so that compilers keep them in registers.  *Plain*: every loop is a loop, every value a scalar.
-// Both compute the same bits: the order of every sum is in the loops.
+// The emitter walks a kernel's loops as the code generator of `cpu` does, and writes text instead
+// of instructions: what differs between C, OpenCL and CUDA is in the table.  A kernel is written in
+// one of two forms.  *Vectors*: `vector` loops run in chunks of lanes with the compiler's vector
+// types, unrolled loops are written out, and register tiles are arrays that are indexed by numbers
+// alone, so that compilers keep them in registers.  *Plain*: every loop is a loop, every value a
+// scalar.  Both compute the same bits: the order of every sum is in the loops.
 //
-// What kernels call (functions of the math library that have no vector form, saturating casts, narrow floats) are helpers,
-// written once for all kernels that need them, in the order of their table.
+// What kernels call (functions of the math library that have no vector form, saturating casts,
+// narrow floats) are helpers, written once for all kernels that need them, in the order of their
+// table.
 //
 // Needs:      kernels that loop_verify accepts.
 // Guarantees: equal kernels give equal text; no memory is touched but what the loops say.
@@ -18,10 +21,11 @@
 
 // How one language of the family spells what all of them have.
 //
-// A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its base and the bytes from there (`offsets`; else an
-// address); the dims; `items`, the number of work items; `scratch` and `scratch_each`, the bytes of it that belong to one thread;
-// `fault`, an int that gets 1 + the number of a check that failed, where it was 0, and with `offsets` how many ints it lies behind there.  Numbers
-// are 64 bits.
+// A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its
+// base and the bytes from there (`offsets`; else an address); the dims; `items`, the number of work
+// items; `scratch` and `scratch_each`, the bytes of it that belong to one thread; `fault`, an int
+// that gets 1 + the number of a check that failed, where it was 0, and with `offsets` how many ints
+// it lies behind there.  Numbers are 64 bits.
 typedef struct Spelling {
   const char *name;
   const char *function;     // what a kernel's definition begins with
@@ -48,13 +52,15 @@ typedef struct Spelling {
   const char *from_f16, *to_f16,
       *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
   const char *min_f32, *max_f32;  // likewise, where an operand that is NaN must be the result
-  // Thread blocks: the loop over work items, scratch of a block, the thread's index, shared memory, and barriers that make stores
-  // visible: to shared memory, to other memory, to both.
+  // Thread blocks: the loop over work items, scratch of a block, the thread's index, shared memory,
+  // and barriers that make stores visible: to shared memory, to other memory, to both.
   const char *block_items, *block_scratch, *thread, *shared, *barrier[3];
-  // A shuffle within a warp: the value of the lane whose index differs in one bit; @ is the value and the bit.  NULL: there is none.
+  // A shuffle within a warp: the value of the lane whose index differs in one bit; @ is the value
+  // and the bit.  NULL: there is none.
   const char *shuffle;
   int warp_size;
-  // Dependent launches (CStyle.dependent_launch): lets the next kernel begin; waits until the previous one has ended.
+  // Dependent launches (CStyle.dependent_launch): lets the next kernel begin; waits until the
+  // previous one has ended.
   const char *launch_dependents, *wait_previous;
   // What the language does otherwise (emit.h); NULL: nothing.
   const struct CExtension *extension;
@@ -75,14 +81,15 @@ typedef struct CStyle {
   bool no_f64;       // the device has no such numbers: kernels with them are refused
   bool uses_f64, uses_once;
   const void *extension;  // what the spelling's extension is told of the device; NULL: nothing
-  bool
-      dependent_launch;  // kernels begin before the previous one has ended, and wait for it themselves
+  bool dependent_launch;  // kernels begin before the previous one has ended, and wait for it
+                          // themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
 
-// The function `name`: (arguments, dims, begin, end[, scratch]) -> int32_t, as KernelFn means them.  `vectors` says which form;
-// *out_differs whether the other form would be another text.  EUNSUPPORTED where the language has no such kernel.
+// The function `name`: (arguments, dims, begin, end[, scratch]) -> int32_t, as KernelFn means
+// them.  `vectors` says which form; *out_differs whether the other form would be another text.
+// EUNSUPPORTED where the language has no such kernel.
 MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, bool vectors,
                                     StrBuf *out, bool *out_differs);
 // The helpers of sizes (tn_floor_div and its like), for code around the kernels.

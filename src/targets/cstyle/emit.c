@@ -18,7 +18,8 @@ static void close_block(CEmit *e, int opened);
 
 // ---- what a body needs ----
 
-// Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
+// Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64
+// bits.
 static int64_t cast_bytes(const LoopExpr *x) {
   DType from = x->src[0]->dtype, to = x->dtype;
   bool narrow = dtype_is_float(to) && dtype_bits(to) < 32;
@@ -209,8 +210,8 @@ static void reduce_plain(CEmit *e, const LoopStmt *s) {
   join_halves(e, s, part);
 }
 
-// Halves of a warp exchange what they have: all of them get the sum of all.  Where the order of two operands matters the lower thread's comes
-// first, as it does in memory.
+// Halves of a warp exchange what they have: all of them get the sum of all.  Where the order of two
+// operands matters the lower thread's comes first, as it does in memory.
 static void reduce_shuffled(CEmit *e, const LoopStmt *s) {
   DType t = s->value->dtype;
   LoopOp op = (LoopOp)s->op;
@@ -489,8 +490,9 @@ static void emit_stmt(CEmit *e, const LoopStmt *s) {
   }
 }
 
-// The statements of a block, and blocks that were opened within: in a thread block a check that fails leaves out what follows it there, since
-// all threads must go on to where they wait for each other.
+// The statements of a block, and blocks that were opened within: in a thread block a check that
+// fails leaves out what follows it there, since all threads must go on to where they wait for each
+// other.
 static int open_block(CEmit *e, const LoopBlock *b) {
   int opened = 0;
   for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) {

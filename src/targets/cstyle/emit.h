@@ -1,14 +1,17 @@
 // emit.h -- one kernel on its way from the loop tree to text; for targets/cstyle and
 // extensions of it (targets/cuda).
 //
-// Values.  A value is a C expression of its dtype's type: bool is an int that is 0 or 1, and the narrow floats are integers that hold their bits.
-// A vector of bools is a mask, 0 or -1 in each lane, with elements as wide as what was compared.
+// Values.  A value is a C expression of its dtype's type: bool is an int that is 0 or 1, and the
+// narrow floats are integers that hold their bits.  A vector of bools is a mask, 0 or -1 in each
+// lane, with elements as wide as what was compared.
 //
-// Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at once.  What does not depend on the
-// vector variable stays a scalar until it meets one that does.  Where lanes go different ways (a branch, an index that is no base + stride
+// Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at
+// once.  What does not depend on the vector variable stays a scalar until it meets one that does.
+// Where lanes go different ways (a branch, an index that is no base + stride
 // * lane), `not_vector` is set and the loop is written again as a plain one.
 //
-// Errors.  `cs_fail` and `cs_refuse` note the first reason why there is no such text; emission goes on until it ends.
+// Errors.  `cs_fail` and `cs_refuse` note the first reason why there is no such text; emission goes
+// on until it ends.
 #ifndef TENON_TARGETS_CSTYLE_EMIT_H
 #define TENON_TARGETS_CSTYLE_EMIT_H
 
@@ -110,7 +113,8 @@ const char *cs_name(CEmit *e, const char *base);  // that no other has
 const char *cs_type(CEmit *e, DType t, int lanes);
 const char *cs_mask_type(CEmit *e, int bytes, int lanes);
 int64_t cs_bytes(DType t);
-// Vectors: the same bits as another type, each element converted, a list of elements, one lane of a value.
+// Vectors: the same bits as another type, each element converted, a list of elements, one lane of a
+// value.
 const char *cs_as(CEmit *e, const char *type, const char *text);
 const char *cs_convert(CEmit *e, const char *type, const char *text);
 const char *cs_list(CEmit *e, const char *type, const char *elements);
@@ -119,7 +123,8 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 
 // ---- statements (emit.c), and the function around them (emit_kernel.c) ----
 void cs_block(CEmit *e, const LoopBlock *b);
-// Whether a block begins with a thread loop that does nothing but ask for memory: what waits for the previous kernel comes after it.
+// Whether a block begins with a thread loop that does nothing but ask for memory: what waits for
+// the previous kernel comes after it.
 bool cs_only_prefetches(const LoopBlock *b);
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
@@ -146,7 +151,8 @@ const char *cs_packed_bf16(CEmit *e,
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
-// Names the quotients and remainders of an item's number by dynamic sizes: they are slow, and would be repeated wherever the item's place is computed.
+// Names the quotients and remainders of an item's number by dynamic sizes: they are slow, and would
+// be repeated wherever the item's place is computed.
 void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b);
 const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
 const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
@@ -177,8 +183,8 @@ CVal cs_select(CEmit *e, CVal m, CVal x, CVal y);
 CVal cs_mask(CEmit *e, CVal m, int bytes);  // of elements as wide
 CVal cs_call(CEmit *e, const char *helper, DType t, DType to, int n, CVal x, CVal y, CVal z);
 
-// ---- helpers (helpers.c) ----
-// Notes that the helper is needed, for this dtype and so many lanes.  False: there is none of that name.
+// ---- helpers (helpers.c) ---- Notes that the helper is needed, for this dtype and so many lanes.
+// False: there is none of that name.
 bool helper_need(CStyle *c, const char *name, DType t, int lanes);
 
 #endif

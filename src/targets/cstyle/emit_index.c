@@ -294,7 +294,8 @@ void cs_drop_guards(CEmit *e, int n, const LoopBound *g) {
 
 // ---- how large indices get ----
 
-// The largest magnitude of the value, as a sum of its terms'; *inner grows to that of what is divided on the way.  Infinite: no bound.
+// The largest magnitude of the value, as a sum of its terms'; *inner grows to that of what is
+// divided on the way.  Infinite: no bound.
 static double reach(Dim d, double *inner) {
   double most = MAX(fabs((double)d->lo), fabs((double)d->hi)), sum = 0;
   if (d->kind == IE_CONST || d->kind == IE_SYM) return most;

@@ -59,7 +59,8 @@ static void c_parameters(CEmit *e, StrBuf *b, bool scratch) {
   if (scratch) strbuf_puts(b, ", unsigned char *scratch");
 }
 
-// Whether sizes, which are given as long integers, are short ones in the kernel: dividing by long ones takes long.
+// Whether sizes, which are given as long integers, are short ones in the kernel: dividing by long
+// ones takes long.
 static bool is_narrowed(const CEmit *e) { return e->sp->is_device && e->index != e->sp->index; }
 
 // As the drivers launch it: cstyle.h has the order.

@@ -35,7 +35,8 @@ static bool is_found(const CPacks *p, const LoopExpr *x) {
   return false;
 }
 
-// Whether the guards of a load are the same for all elements, and 0, another number or another such load stands where they do not hold.
+// Whether the guards of a load are the same for all elements, and 0, another number or another such
+// load stands where they do not hold.
 static bool same_guards(const CPacks *p, const LoopExpr *x) {
   const LoopExpr *other = x->src[0];
   for (int i = 0; i < x->nguards; i++)
@@ -68,8 +69,8 @@ static bool is_read(const LoopExpr *x, int32_t buffer) {
   return is_read(x->src[0], buffer) || is_read(x->src[1], buffer) || is_read(x->src[2], buffer);
 }
 
-// Stores to one buffer are packed all or none: runs that begin at multiples of their number are the same or lie apart, so that the last
-// one that stores to an element stays the last.
+// Stores to one buffer are packed all or none: runs that begin at multiples of their number are the
+// same or lie apart, so that the last one that stores to an element stays the last.
 static bool can_store(const CPacks *p, const LoopStmt *s) {
   const LoopBuffer *b = &p->e->k->buffer[s->buffer];
   return !s->nguards && in_memory(b) && s->value->dtype == b->dtype && first_of(p, s->index);
@@ -160,7 +161,8 @@ const char *cs_packed(CEmit *e, const void *what) {
   return str_printf(e->arena, "%s.v[%s]", (const char *)(uintptr_t)name, e->in_pack);
 }
 
-// Of two in a word the upper one needs no shift, and the compiler sees that only where they are read as a word.
+// Of two in a word the upper one needs no shift, and the compiler sees that only where they are
+// read as a word.
 const char *cs_packed_bf16(CEmit *e, const LoopExpr *load) {
   uint64_t name = 0;
   if (!e->in_pack || !intmap_get(&e->pack, (uint64_t)(uintptr_t)load, &name)) return NULL;

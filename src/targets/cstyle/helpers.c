@@ -114,7 +114,8 @@
   "#else\n  for (int i = 0; i < 4; i++)\n"                                                         \
   "    z += ($T)((x >> (8 * i)) & 255u) * (($T)(y << (24 - 8 * i)) >> 24);\n  return z;\n#endif\n"
 
-// Rounded to odd: where bits are lost, the last one that is kept is set, so that a second rounding is right.
+// Rounded to odd: where bits are lost, the last one that is kept is set, so that a second rounding
+// is right.
 #define ODD_BODY                                                                                   \
   "  const float y = (float)x;\n  if ((double)y == x || x != x) return y;\n"                       \
   "  const int32_t b = tn_bits_of_float_f32(y);\n"                                                 \
@@ -331,7 +332,8 @@ static void put_head(const CStyle *c, const Helper *h, DType t, int lanes, StrBu
   strbuf_puts(out, ") {\n");
 }
 
-// One instruction where the machine has it for so many lanes; else lane by lane, with the same rounding.
+// One instruction where the machine has it for so many lanes; else lane by lane, with the same
+// rounding.
 static void put_fma(const CStyle *c, DType t, int lanes, StrBuf *out) {
   static const struct {
     int bits, lanes;
@@ -416,7 +418,8 @@ static void put_named_lanes(const CStyle *c, const Helper *h, DType t, int lanes
   strbuf_puts(out, ");\n");
 }
 
-// Through arrays: gcc 12 takes a loop that sets the elements of a vector one by one for something else where it has AVX-512.
+// Through arrays: gcc 12 takes a loop that sets the elements of a vector one by one for something
+// else where it has AVX-512.
 static const char *element_type(const CStyle *c, char l, DType t) {
   return l == 'M' ? scalar_type(c, int_of(t)) : letter_text(c, l, t, 0);
 }

@@ -86,13 +86,14 @@ void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction
 const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
 void cs_tile_values(CEmit *e,
                     const LoopTile *t);  // all stages of a tile whose rows are values
-// What all kernels with tiles call: an address in shared memory; the order of tiles, and a function of epilogues.
+// What all kernels with tiles call: an address in shared memory; the order of tiles, and a function
+// of epilogues.
 extern const char cs_tile_address[], cs_tile_ending[];
 // mma.sync: each warp multiplies by itself (emit_mma_sync.c).
 void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t);
 int cs_mma_resident_blocks(const LoopTile *t);  // blocks of it on a multiprocessor
-// Of f32 (emit_wgmma_f32.c): the instruction; low parts of the columns of a stage by threads of the producer; where a thread's rows begin;
-// products of a stage; sums that are not finite once more.
+// Of f32 (emit_wgmma_f32.c): the instruction; low parts of the columns of a stage by threads of the
+// producer; where a thread's rows begin; products of a stage; sums that are not finite once more.
 void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
 void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
 void cs_tile_f32_place(CEmit *e);
@@ -115,8 +116,8 @@ int cs_tile_ring_bytes(const LoopTile *t);          // all stages, and resident 
 int cs_tile_consumers(const LoopTile *t);           // consumer warpgroups
 int cs_tile_split_k(const LoopTile *t);             // warpgroups that split K inside the block
 void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
-// The producer (emit_producer.c).  It begins, and has waited for the previous kernel; for every tile
-// it fetches the blocks of the depth.
+// The producer (emit_producer.c).  It begins, and has waited for the previous kernel; for every
+// tile it fetches the blocks of the depth.
 void cs_producer_begin(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_producer_blocks(CEmit *e, const LoopTile *t);
 void cs_producer_open(CEmit *e,
@@ -156,16 +157,19 @@ void cs_attention_split_kv_top(StrBuf *out);
 void cs_attention_split_kv(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_short(CEmit *e, const LoopStmt *items, const LoopTile *t);
 int cs_attention_resident_blocks(const LoopTile *t);  // blocks of it on a multiprocessor
-// Of kernels whose operands are boxes: their maps, asked for, and a box of `width` columns from a row on.
+// Of kernels whose operands are boxes: their maps, asked for, and a box of `width` columns from a
+// row on.
 bool cs_attention_maps(CEmit *e, const LoopTile *t, int queries, int keys);
 void cs_attention_prefetch_maps(CEmit *e);
 void cs_attention_fetch(CEmit *e, const LoopTile *t, int which, const char *to, int rows, int width,
                         const char *row, const char *bar);
-// Parts of all these kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
+// Parts of all these kernels: products of a block of keys, which are then waited for; scores to
+// weights; weights as operands.
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
                          const char *at);
 void cs_attention_values(CEmit *e, int keys, const char *at);
-// Where threads copy operands into shared memory: bytes of queries, keys, and a stage of keys and values; all of these from tn_from on.
+// Where threads copy operands into shared memory: bytes of queries, keys, and a stage of keys and
+// values; all of these from tn_from on.
 int cs_attention_query_bytes(const LoopTile *t);
 int cs_attention_key_bytes(const LoopTile *t);
 int cs_attention_stage_bytes(const LoopTile *t);

@@ -71,7 +71,8 @@ static void put_record(CEmit *e, const LoopTile *t) {
     cs_refuse(e, "attention needs %d bytes", cs_cuda(e)->cores.record->shared_bytes);
 }
 
-// ---- barriers: of queries full and empty, then of each stage's keys full and empty, values full and empty ----
+// ---- barriers: of queries full and empty, then of each stage's keys full and empty, values full
+// and empty ----
 
 static void begin_ring(CEmit *e, const LoopTile *t) {
   int warps = t->s.warpgroups * 4;

@@ -388,8 +388,8 @@ static bool threads_ask(const CEmit *e, const LoopTile *t, Dim place) {
   return ask;
 }
 
-// Where the number of rows is dynamic and threads read nothing of them, stores alone ask: one text does for all
-// tiles, and a kernel whose text is short begins sooner.
+// Where the number of rows is dynamic and threads read nothing of them, stores alone ask: one text
+// does for all tiles, and a kernel whose text is short begins sooner.
 static bool stores_can_ask(const CEmit *e, const Sums *s) {
   return s->cols_inside && !ie_is_const(s->t->a.rows) && !threads_ask(e, s->t, s->t->a.row);
 }

@@ -27,7 +27,8 @@ static int map_type(DType t) {
                        : -1;
 }
 
-// Whether this is the element of a matrix with the layout of the result, in lines of whole 16 bytes.
+// Whether this is the element of a matrix with the layout of the result, in lines of whole 16
+// bytes.
 static bool is_like_result(const CEmit *e, const LoopTile *t, int32_t buffer, Dim index, int n,
                            const LoopBound *guard) {
   const LoopBuffer *b = &e->k->buffer[buffer];
@@ -149,8 +150,8 @@ void cs_epilogue_tma_load(CEmit *e, const LoopTile *t) {
 
 // ---- the consumers ----
 
-// Where warpgroups split the depth or ping-pong, one that waits must come after all have seen their blocks: a stage
-// of another's may not have had its first round yet.
+// Where warpgroups split the depth or ping-pong, one that waits must come after all have seen their
+// blocks: a stage of another's may not have had its first round yet.
 void cs_epilogue_tma_wait(CEmit *e, const LoopTile *t, bool by_number) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < %d; q++) {", cs_cuda(e)->epilogue_tma->stages);

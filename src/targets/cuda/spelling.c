@@ -141,7 +141,8 @@ static const char top_cuda[] =
     "TN_FN void tn_prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" :: "
     "\"l\"(p)); }\n";
 
-// Written so that the compiler keeps the order of such reads, and that they push nothing else out of the nearest cache.
+// Written so that the compiler keeps the order of such reads, and that they push nothing else out
+// of the nearest cache.
 static const char once_cuda[] =
     "TN_FN uint4 tn_once(const void *p) {\n"
     "  uint4 r;\n"
@@ -150,7 +151,8 @@ static const char once_cuda[] =
     "\"memory\");\n"
     "  return r;\n}\n";
 
-// The instruction takes 0 for larger than -0, as we do; before 8.0 it gave the operand that is not NaN.
+// The instruction takes 0 for larger than -0, as we do; before 8.0 it gave the operand that is not
+// NaN.
 #define CUDA_PICK(name, otherwise)                                                                 \
   "#if __CUDA_ARCH__ >= 800\n  float r;\n  asm(\"" name                                            \
   ".NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));\n  return r;\n#else\n" otherwise      \

@@ -87,8 +87,9 @@ static Str build_id(const File *f) {
   return id;
 }
 
-// The program's own bytes tell one build from another; they name the LLVM that it was built for.  A build id of 16 bytes
-// or more stands for them: a program that has LLVM inside takes longer to read than a small model to compile.
+// The program's own bytes tell one build from another; they name the LLVM that it was built for.  A
+// build id of 16 bytes or more stands for them: a program that has LLVM inside takes longer to read
+// than a small model to compile.
 static tenon_status identify(Codegen *c, Diag *d) {
   File f;
   TRY(file_open(c->program, &f, d));
@@ -234,8 +235,8 @@ void codegen_restart(Codegen *c, int i) {
   if (start_process(c, &c->idle[i])) c->idle[i] = (Process){0};
 }
 
-// Code will have to be made: what starts now is ready when the kernels are.  One that cannot be started is started again,
-// with an error, when it is needed.
+// Code will have to be made: what starts now is ready when the kernels are.  One that cannot be
+// started is started again, with an error, when it is needed.
 static void start_ahead(Codegen *c) {
   pthread_mutex_lock(&c->lock);
   bool first = !c->started;
@@ -336,7 +337,8 @@ static tenon_status say_broken(Codegen *c, int err, int end, Diag *d) {
                                  : error_text(err).s);
 }
 
-// A kernel whose process broke is kept as the request, among temporary files: the program reads it from standard input.
+// A kernel whose process broke is kept as the request, among temporary files: the program reads it
+// from standard input.
 static void keep_request(const Codegen *c, const CodeRequest *r, Diag *d) {
   static _Thread_local Diag quiet;
   char path[PATH_CAP];
@@ -429,8 +431,8 @@ CacheMaker codegen_maker(const Codegen *c, Arena *a) {
   return maker_of(c, &r, a);
 }
 
-// Everything that the code follows from; parts that are not a line of their own after their length.  `more` is what the request
-// does not say.
+// Everything that the code follows from; parts that are not a line of their own after their
+// length.  `more` is what the request does not say.
 static Str key_of(const Codegen *c, const CodeRequest *r, const char *more, Arena *a) {
   StrBuf b;
   const Str part[] = {r->symbol, r->kernel};
@@ -503,7 +505,8 @@ static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, 
 
 // ---- a kernel that fails alone ----
 
-// Whether the program makes code at all: else each kernel would fail, and for a reason that is not its own.
+// Whether the program makes code at all: else each kernel would fail, and for a reason that is not
+// its own.
 static bool makes_code(BuildJob *j) {
   static const char small[] =
       "kernel @small (out %y: f32[1]) {\n parallel i < 1 {\n  store %y[i] = 1.0\n }\n}\n";
@@ -586,7 +589,8 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   return TENON_OK;
 }
 
-// A trap carries one line; the notes below it follow here.  `before`: the length of what was said before.
+// A trap carries one line; the notes below it follow here.  `before`: the length of what was said
+// before.
 static tenon_status say_again(const Diag *failed, int64_t before, Diag *d) {
   d->len = before;
   d->text[before] = 0;

@@ -1,7 +1,7 @@
 // codegen.h -- code for kernels, made by the program tenon-codegen in processes of its own.
 //
-// The library never links LLVM: it sends a kernel's text through a pipe and gets bytes back, so that a failure there is
-// an error here and nothing more.
+// The library never links LLVM: it sends a kernel's text through a pipe and gets bytes back, so
+// that a failure there is an error here and nothing more.
 #ifndef TENON_TARGETS_LLVM_CODEGEN_H
 #define TENON_TARGETS_LLVM_CODEGEN_H
 
@@ -19,14 +19,15 @@ typedef struct Code {
   int64_t entry;  // CODE_IMAGE
   bool cached;
   double ms;  // spent on it, by the wall's clock
-  // CodeCall.go_on: why there is none; NULL: there is.  Whether a limit was reached, and not a fault met.
+  // CodeCall.go_on: why there is none; NULL: there is.  Whether a limit was reached, and not a
+  // fault met.
   const char *failed;
   bool limit;
 } Code;
 
 typedef struct CodegenOptions {
-  const char *
-      program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
+  const char *program;  // where tenon-codegen lies; NULL: beside the running program or library,
+                        // then on the path
   int nprocesses;       // 0: as many as there are threads
   int64_t deadline_ns;  // of one kernel; 0: two minutes
   const char *cache;    // folder; NULL: none
@@ -36,11 +37,13 @@ MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen *
 // What the cache keeps machine code for this machine under (cache_import).
 CacheMaker codegen_maker(const Codegen *c, Arena *a);
 void codegen_release(Codegen *c);
-// The pool that this process has, with the user's cache: made for its first user, its processes ended with the last.  Who compiles many models keeps
-// a reference all the while, as starting a process takes longer than making code for a small kernel.
+// The pool that this process has, with the user's cache: made for its first user, its processes
+// ended with the last.  Who compiles many models keeps a reference all the while, as starting a
+// process takes longer than making code for a small kernel.
 MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
-// For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other, and the pool;
-// codegen_restart replaces it when the child may have left it dead or in the middle of a kernel.
+// For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the
+// child process i and no other, and the pool; codegen_restart replaces it when the child may have
+// left it dead or in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
@@ -53,8 +56,8 @@ typedef struct CodeCall {
   const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
   bool no_cache;
   const char *key;  // what else the code follows from, for the cache; NULL or "": nothing
-  bool
-      go_on;  // a kernel that has no code fails alone (Code.failed); a program that makes none fails all
+  bool go_on;  // a kernel that has no code fails alone (Code.failed); a program that makes none
+               // fails all
 } CodeCall;
 MUST_USE tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind,
                                          const Str *text, int64_t n, const CodeCall *call, Arena *a,

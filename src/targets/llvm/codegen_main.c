@@ -34,8 +34,9 @@ static void codegen_test_hook(const CodeRequest *r) { (void)r; }
 enum { CPU_SECONDS = LIMIT_KERNEL_CPU_SECONDS };
 #endif
 
-// What runs between emission and code generation: tiles become registers, equal expressions one, what a loop
-// does not change moves out of it.  More costs time and gains nothing on code that is vectors already.
+// What runs between emission and code generation: tiles become registers, equal expressions one,
+// what a loop does not change moves out of it.  More costs time and gains nothing on code that is
+// vectors already.
 static const char passes[] = "function(sroa,early-cse<memssa>,loop-mssa(licm))";
 
 typedef struct Target {
@@ -109,8 +110,8 @@ static int64_t instructions(LLVMModuleRef mod) {
   return n;
 }
 
-// Loop strength reduction weighs the addresses of a loop against one another: half of all the time for a large kernel, whose
-// unrolled body hides what addresses cost.  Small loops gain by it.
+// Loop strength reduction weighs the addresses of a loop against one another: half of all the time
+// for a large kernel, whose unrolled body hides what addresses cost.  Small loops gain by it.
 static void choose_reduction(LLVMModuleRef mod) {
   enum { LARGE = 4000 };
   static bool off;

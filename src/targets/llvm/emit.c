@@ -110,7 +110,8 @@ static void emit_unrolled(Emit *e, const LoopStmt *s) {
 
 // ---- chunks of lanes ----
 
-// Runs `chunk` for the elements base .. base + lanes - 1, of which the first `live` are there (NULL: all).
+// Runs `chunk` for the elements base .. base + lanes - 1, of which the first `live` are there
+// (NULL: all).
 typedef struct Chunks {
   const LoopStmt *s;
   int lanes;  // of a vector
@@ -531,7 +532,8 @@ static LV zero_block(Emit *e) {
   return g;
 }
 
-// Where a checked kernel ends that reaches outside a buffer: with a status that is neither a check's nor a fault's.
+// Where a checked kernel ends that reaches outside a buffer: with a status that is neither a
+// check's nor a fault's.
 static void outside_block(Emit *e) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
   e->outside = new_block(e, "outside");

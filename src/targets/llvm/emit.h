@@ -1,17 +1,21 @@
-// emit.h -- one kernel on its way from the loop tree to LLVM's representation; inside tenon-codegen alone.
+// emit.h -- one kernel on its way from the loop tree to LLVM's representation; inside tenon-codegen
+// alone.
 //
-// Values.  A value is an LLVM value of its dtype's register type: bool is i1, integers are themselves, f32 and
-// f64 are float and double, and the narrow floats are integers that hold their bits (arithmetic on them
-// is f32, rounded after each operation).  Every builder of the op_ and math_ families takes scalars and vectors alike.
+// Values.  A value is an LLVM value of its dtype's register type: bool is i1, integers are
+// themselves, f32 and f64 are float and double, and the narrow floats are integers that hold their
+// bits (arithmetic on them is f32, rounded after each operation).  Every builder of the op_ and
+// math_ families takes scalars and vectors alike.
 //
-// Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at once.  What does not
-// depend on the vector variable stays a scalar until it meets one that does.
+// Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at
+// once.  What does not depend on the vector variable stays a scalar until it meets one that does.
 //
-// Plain loops.  A vector loop may hold what lanes cannot do together, such as a sum whose length differs between them.  `emit_plain` notes
-// the loop, and emit_kernel begins again: that loop then computes one element after the other.
+// Plain loops.  A vector loop may hold what lanes cannot do together, such as a sum whose length
+// differs between them.  `emit_plain` notes the loop, and emit_kernel begins again: that loop then
+// computes one element after the other.
 //
-// Errors.  Every kernel that the verifier accepts has code.  `emit_fail` notes the first reason why one has none, which is a defect of ours,
-// and emission goes on with undefined values until it ends.
+// Errors.  Every kernel that the verifier accepts has code.  `emit_fail` notes the first reason why
+// one has none, which is a defect of ours, and emission goes on with undefined values until it
+// ends.
 #ifndef TENON_TARGETS_LLVM_EMIT_H
 #define TENON_TARGETS_LLVM_EMIT_H
 
@@ -72,7 +76,8 @@ typedef struct Emit {
   int64_t fmas;  // emulated so far
 } Emit;
 
-// Emits the kernel as the function `name` into a new module, e->mod, of the context e->ctx.  The caller disposes of the module.
+// Emits the kernel as the function `name` into a new module, e->mod, of the context e->ctx.  The
+// caller disposes of the module.
 MUST_USE tenon_status emit_kernel(Emit *e, const char *name);
 void emit_describe(Emit *e, LV fn);  // attributes that every function of ours has
 void emit_fail(Emit *e, const char *fmt, ...) PRINTF(2, 3);

@@ -78,8 +78,8 @@ static LV shuffle(Emit *e, LV a, LV b, const int *pick) {
   return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(v, (unsigned)e->lanes), "");
 }
 
-// Elements `stride` apart, few enough to lie in that many runs, which reach from the first element to the last.  Of a run
-// that has lanes left out only those are read that are picked.
+// Elements `stride` apart, few enough to lie in that many runs, which reach from the first element
+// to the last.  Of a run that has lanes left out only those are read that are picked.
 static LV load_runs(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
   int n = e->lanes, s = (int)at.stride, last = s * (n - 1), pick[LOOP_LANES];
   LV r = NULL, none = LLVMConstNull(LLVMVectorType(e->i1, (unsigned)n));
@@ -118,8 +118,8 @@ static LV reversed(Emit *e, LV x) {
                                 LLVMConstVector(v, (unsigned)e->lanes), "");
 }
 
-// Elements of the lanes of `mask` (NULL: all), where `uniform` holds (NULL: it does).  Others are 0.  `unit`: bytes of
-// the buffer's elements, in which places are counted.
+// Elements of the lanes of `mask` (NULL: all), where `uniform` holds (NULL: it does).  Others are
+// 0.  `unit`: bytes of the buffer's elements, in which places are counted.
 static LV load_lanes(Emit *e, DType t, int64_t unit, LV base, Lin at, LV uniform, LV mask) {
   LT elem = mem_type(e, t), type = LLVMVectorType(elem, (unsigned)e->lanes);
   int64_t step = elem_bytes(t) / unit;
@@ -237,8 +237,9 @@ static LLVMBasicBlockRef only_if(Emit *e, LV cond) {
   return done;
 }
 
-// What lanes that store to one element leave there: the value of the last lane whose guards hold, as rounds in order would.  Where a guard
-// holds for one lane alone, as that of a single output channel, the lanes are independent all the same.
+// What lanes that store to one element leave there: the value of the last lane whose guards hold,
+// as rounds in order would.  Where a guard holds for one lane alone, as that of a single output
+// channel, the lanes are independent all the same.
 typedef struct LastLane {
   LV value;  // a scalar; NULL: no lane stores
   LV some;   // whether any lane stores; NULL: one does
@@ -294,7 +295,8 @@ void emit_store(Emit *e, const LoopStmt *s) {
 
 // ---- expressions ----
 
-// Floats that are known to fit: without asking whether each is a number where it is known to be one.
+// Floats that are known to fit: without asking whether each is a number where it is known to be
+// one.
 static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   DType t = x->src[0]->dtype;
   if (!dtype_is_float(t) || dtype_is_float(x->dtype)) return cast_emit(e, t, x->dtype, v, 0, 0);
@@ -305,7 +307,8 @@ static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   return cast_emit(e, t, x->dtype, v, s.lo, s.hi);
 }
 
-// Rounding and making an integer is one instruction where the float is known to fit.  NULL: it is two.
+// Rounding and making an integer is one instruction where the float is known to fit.  NULL: it is
+// two.
 static LV emit_rounded(Emit *e, const LoopExpr *x) {
   const LoopExpr *r = x->src[0];
   if (x->op != LOOP_cast || x->dtype != DT_I32 || r->kind != LX_OP || r->op != LOOP_round ||

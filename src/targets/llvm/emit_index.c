@@ -66,7 +66,8 @@ static Lin lin_mul(Emit *e, Lin a, Lin b) {
   return r;
 }
 
-// Floor division or remainder of values with lanes alike.  A divisor that may be 0 divides nothing that is used.
+// Floor division or remainder of values with lanes alike.  A divisor that may be 0 divides nothing
+// that is used.
 static LV floor_op(Emit *e, Dim d, LV a, LV b) {
   bool mod = d->kind == IE_MOD;
   if (d->b->lo < 1) {

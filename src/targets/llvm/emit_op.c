@@ -81,7 +81,8 @@ static LV fma_by_parts(Emit *e, LV x, LV y, LV z) {
   return SEL(IAND(sane, FCMP(ORD, r, r)), r, plain);
 }
 
-// The same as a function of the module, one for each type: written out it is some 700 bytes of code.
+// The same as a function of the module, one for each type: written out it is some 700 bytes of
+// code.
 static LV fma_function(Emit *e, LT type) {
   LT params[3] = {type, type, type}, of = LLVMFunctionType(type, params, 3, 0);
   char *elem = LLVMPrintTypeToString(type), name[96];
@@ -113,8 +114,8 @@ LV op_fma(Emit *e, LV x, LV y, LV z) {
 
 // ---- remainders ----
 
-// In whole numbers: x = mx 2^ex, y = my 2^ey; mx 2^(ex-ey) mod my, eleven bits at a time.  Subnormal numbers need
-// no care: they have the least exponent and no hidden bit.
+// In whole numbers: x = mx 2^ex, y = my 2^ey; mx 2^(ex-ey) mod my, eleven bits at a time.
+// Subnormal numbers need no care: they have the least exponent and no hidden bit.
 LV fp_fmod(Emit *e, LV x, LV y) {
   LV mag = I64(INT64_MAX), xb = IAND(BITS(x, e->i64), mag), yb = IAND(BITS(y, e->i64), mag);
   LV frac = I64(0xFFFFFFFFFFFFF), hidden = I64(0x10000000000000), zero = I64(0), one = I64(1);
@@ -170,7 +171,8 @@ static bool const_not_zero(LV x) {
 }
 
 static LV pick(Emit *e, LoopOp op, LV x, LV y) {
-  // Against a constant that is no zero and no NaN one comparison decides: the order of -0 and 0 cannot matter.
+  // Against a constant that is no zero and no NaN one comparison decides: the order of -0 and 0
+  // cannot matter.
   if (const_not_zero(x)) {
     LV t = x;
     x = y;
@@ -188,7 +190,8 @@ static LV sign_of(Emit *e, LV x) {
   return SEL(FCMP(UNO, x, x), x, r);
 }
 
-// Floor and ceil of a subnormal are not 0: its bits say what it is even while the machine takes it for zero.
+// Floor and ceil of a subnormal are not 0: its bits say what it is even while the machine takes it
+// for zero.
 static LV step_of(Emit *e, LoopOp how, LV x) {
   bool wide = is_f64(e, x), down = how == LOOP_floor;
   LT t = wide ? e->i64 : e->i32;
@@ -236,7 +239,8 @@ static LV float_op(Emit *e, LoopOp op, LV x, LV y, LV z) {
   return t == e->f64 ? math_f64(e, op, x) : math_f32(e, op, x);
 }
 
-// Narrow floats.  A fused multiply-add keeps more bits than f32 has before it rounds; f64 keeps what matters.
+// Narrow floats.  A fused multiply-add keeps more bits than f32 has before it rounds; f64 keeps
+// what matters.
 static LV narrow_op(Emit *e, LoopOp op, DType t, LV x, LV y, LV z) {
   x = float_widen(e, t, x);
   if (y) y = float_widen(e, t, y);

@@ -161,7 +161,8 @@ static bool apply_riscv(uint8_t *p, uint32_t type, int64_t delta) {
   return false;
 }
 
-// RISC-V: the low half names the instruction that holds the high half, whose relocation has the target.
+// RISC-V: the low half names the instruction that holds the high half, whose relocation has the
+// target.
 static tenon_status riscv_delta(const Linker *l, const Elf64_Shdr *rela, int64_t where,
                                 int64_t *out) {
   const Elf64_Rela *r = (const Elf64_Rela *)(const void *)(l->obj.p + rela->sh_offset);

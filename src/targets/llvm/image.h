@@ -1,4 +1,5 @@
-// image.h -- an ELF object's code and constants as one block without relocations; inside tenon-codegen alone.
+// image.h -- an ELF object's code and constants as one block without relocations; inside
+// tenon-codegen alone.
 #ifndef TENON_TARGETS_LLVM_IMAGE_H
 #define TENON_TARGETS_LLVM_IMAGE_H
 

@@ -1,7 +1,8 @@
 // math.h -- short names for builders, and the functions that are written with them.
 //
-// Only files that define math functions or operations include this.  `e` is the Emit of the function around.
-// Every function takes scalars and vectors alike, and calls nothing outside the module.
+// Only files that define math functions or operations include this.  `e` is the Emit of the
+// function around.  Every function takes scalars and vectors alike, and calls nothing outside the
+// module.
 #ifndef TENON_TARGETS_LLVM_MATH_H
 #define TENON_TARGETS_LLVM_MATH_H
 

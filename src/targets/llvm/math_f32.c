@@ -10,8 +10,9 @@
 
 #include <math.h>
 
-// exp(r) = 1 + r + r^2 p(r), |r| <= ln(2)/2; log(1 + f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1 + f < sqrt(2);
-// tanh(x) = x + x^3 p(x^2), |x| < 0.625; erf(x) = x + x p(x^2), |x| < 1; -log(1 - erf(x)) = x + x p(x) from there to 4.1
+// exp(r) = 1 + r + r^2 p(r), |r| <= ln(2)/2; log(1 + f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1 + f
+// < sqrt(2); tanh(x) = x + x^3 p(x^2), |x| < 0.625; erf(x) = x + x p(x^2), |x| < 1; -log(1 -
+// erf(x)) = x + x p(x) from there to 4.1
 static const double exp_f32[] = {0x1.0p-1,     0x1.555556p-3,  0x1.5554eap-5,
                                  0x1.1110ep-7, 0x1.6d4324p-10, 0x1.a124f2p-13};
 

@@ -11,9 +11,10 @@
 
 #include <math.h>
 
-// exp(r) = 1 + r + r^2 p(r), and 1 + r + r^2/2 + r^3 p(r), |r| <= ln(2)/2; with s = f/(2 + f), log(1 + f) = 2s + s^3 p(s^2),
-// and 2s + 2/3 s^3 + s^5 p(s^2); sinh(x) = x + x^3 p(x^2), |x| < 1; tanh likewise, |x| < 1/2; erf(x) = x + x p(x^2), |x| < 0.9;
-// erfc(x) exp(x^2) = p((x - 2)/(x + 2)) from there to 6
+// exp(r) = 1 + r + r^2 p(r), and 1 + r + r^2/2 + r^3 p(r), |r| <= ln(2)/2; with s = f/(2 + f),
+// log(1 + f) = 2s + s^3 p(s^2), and 2s + 2/3 s^3 + s^5 p(s^2); sinh(x) = x + x^3 p(x^2), |x| < 1;
+// tanh likewise, |x| < 1/2; erf(x) = x + x p(x^2), |x| < 0.9; erfc(x) exp(x^2) = p((x - 2)/(x + 2))
+// from there to 6
 static const double exp_f64[] = {0x1.0p-1,
                                  0x1.5555555555557p-3,
                                  0x1.5555555555556p-5,
@@ -65,7 +66,8 @@ static const double LN2_HI = 0x1.62e42feep-1, LN2_LO = 0x1.a39ef35793c76p-33;
 static const double LN2_A = 0x1.62e42fefa38p-1, LN2_B = 0x1.ef35793c76p-45,
                     LN2_C = 0x1.cc01f97b57a08p-87;
 
-// v 2^n, n as i64; in three factors, so that any n of a result in range, or just out of it, will do.
+// v 2^n, n as i64; in three factors, so that any n of a result in range, or just out of it, will
+// do.
 static LV scale(Emit *e, LV v, LV n) {
   LV x = v, a = IASR(n, I64(1)), b = ISUB(n, a);
   LV p = BITS(ISHL(IADD(a, I64(1023)), I64(52)), e->f64),
@@ -127,7 +129,8 @@ static Pair log_pair(Emit *e, Pair v) {
   return pair_add(e, whole, r);
 }
 
-// exp of a sum, before it is scaled by 2^n.  Beyond the range of results what comes out is scaled out of range too.
+// exp of a sum, before it is scaled by 2^n.  Beyond the range of results what comes out is scaled
+// out of range too.
 static Pair exp_pair(Emit *e, Pair v, LV *n) {
   LV x = v.hi, in = FCMP(OLE, fp_abs(e, x), F64(800));
   x = SEL(FCMP(OGT, x, F64(800)), F64(800), SEL(FCMP(OLT, x, F64(-800)), F64(-800), x));

@@ -11,8 +11,8 @@
 
 #include <math.h>
 
-// sin(x) = x + x^3 p(x^2), cos(x) = 1 - x^2/2 + x^4 p(x^2), |x| <= pi/4; atan(x) = x + x^3 p(x^2), |x| <= tan(pi/8);
-// asin(x) = x + x^3 p(x^2), |x| <= 1/2
+// sin(x) = x + x^3 p(x^2), cos(x) = 1 - x^2/2 + x^4 p(x^2), |x| <= pi/4; atan(x) = x + x^3 p(x^2),
+// |x| <= tan(pi/8); asin(x) = x + x^3 p(x^2), |x| <= 1/2
 static const double sin_f64[] = {-0x1.5555555555555p-3,  0x1.1111111110bb1p-7,
                                  -0x1.a01a019e8357dp-13, 0x1.71de37961e4c6p-19,
                                  -0x1.ae600a926c89ap-26, 0x1.5e0af186af739p-33};
@@ -76,8 +76,8 @@ static LV table_global(Emit *e) {
   return g;
 }
 
-// |x| = m 2^E.  Of m 2^E (2/pi) only what lies below 4 counts: the bits of 2/pi from E - 2 on, 224 of them, times m.
-// limb[6] then has the quadrant in its two upper bits and the fraction below.
+// |x| = m 2^E.  Of m 2^E (2/pi) only what lies below 4 counts: the bits of 2/pi from E - 2 on, 224
+// of them, times m.  limb[6] then has the quadrant in its two upper bits and the fraction below.
 enum { WORDS = 7, LIMBS = 9 };
 static void multiply_by_window(Emit *e, LV x, LV limb[LIMBS]) {
   LV bits = IAND(BITS(x, e->i64), I64(INT64_MAX)), field = ILSR(bits, I64(52)),

@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 
-// From now on this process ends when its parent has ended.  `parent`: the parent as it calls itself; 0: not told.  False: it has
-// ended already.
+// From now on this process ends when its parent has ended.  `parent`: the parent as it calls
+// itself; 0: not told.  False: it has ended already.
 bool orphan_watch(int64_t parent);
 // Between the two it also ends when standard input does, though nobody reads it.
 void orphan_busy(void);

@@ -1,16 +1,19 @@
 // protocol.h -- what goes through the pipe between the library and tenon-codegen.
 //
-// A request is a header of fixed size and then its texts; so is a reply.  Numbers are in the machine's byte order: both ends
-// run on one machine.  Every length is checked before anything is allocated for it.
+// A request is a header of fixed size and then its texts; so is a reply.  Numbers are in the
+// machine's byte order: both ends run on one machine.  Every length is checked before anything is
+// allocated for it.
 #ifndef TENON_TARGETS_LLVM_PROTOCOL_H
 #define TENON_TARGETS_LLVM_PROTOCOL_H
 
 #include "base/base.h"
 
 typedef enum {
-  CODE_IMAGE,  // machine code and its constants, without relocations: maps anywhere at a page's start
-  CODE_CHECKED,  // the same, where each access is checked first: one outside its buffer ends the kernel
-  CODE_OBJECT,  // an ELF object that defines the symbol
+  CODE_IMAGE,    // machine code and its constants, without relocations: maps anywhere at a page's
+                 // start
+  CODE_CHECKED,  // the same, where each access is checked first: one outside its buffer ends the
+                 // kernel
+  CODE_OBJECT,   // an ELF object that defines the symbol
   CODE_ASM,
   CODE_LLVM,  // LLVM's own text, before code generation
   CODE_KINDS
@@ -38,8 +41,9 @@ typedef struct CodeReply {
   int64_t entry;  // CODE_IMAGE: where the entry lies in it
 } CodeReply;
 
-// Headers as bytes.  `size` gets what follows the header, in bytes.  Reading gives false for what is no header of this
-// version; the texts then point into `body` once `*_body` was called with all of it.
+// Headers as bytes.  `size` gets what follows the header, in bytes.  Reading gives false for what
+// is no header of this version; the texts then point into `body` once `*_body` was called with all
+// of it.
 void request_header(const CodeRequest *r, uint8_t out[PROTOCOL_HEADER]);
 bool request_parse(const uint8_t in[PROTOCOL_HEADER], CodeRequest *out, int64_t *size);
 void request_body(CodeRequest *r, const char *body);

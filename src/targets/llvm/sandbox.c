@@ -53,7 +53,8 @@ static void write_to(int fd, const void *p, size_t n) {
   }
 }
 
-// While LLVM works the words are the reply; between two requests, or within a reply, they go to standard error.
+// While LLVM works the words are the reply; between two requests, or within a reply, they go to
+// standard error.
 static void on_stop(int sig, siginfo_t *info, void *context) {
   char text[160], *at = text;
   uint8_t head[PROTOCOL_HEADER];

@@ -1,7 +1,9 @@
-// weights_test.c -- files of weights: safetensors, GGUF, PyTorch's archives and older files, .npz; good ones and bad ones.
+// weights_test.c -- files of weights: safetensors, GGUF, PyTorch's archives and older files, .npz;
+// good ones and bad ones.
 //
-// The bad inputs are numbered as in docs/reference/formats.md: each must be refused with a message, whatever is wrong with it; then every
-// truncation and many byte flips of a sound file of each format must end in a status.
+// The bad inputs are numbered as in docs/reference/formats.md: each must be refused with a message,
+// whatever is wrong with it; then every truncation and many byte flips of a sound file of each
+// format must end in a status.
 #include "api/model.h"
 #include "base/npy.h"
 #include "base/zip.h"
@@ -345,7 +347,8 @@ TEST(gguf_bad) {
 
 static int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
-// What a graph has of four blocks, as a matrix of two rows: the same bits, unpacked where the graph is run.
+// What a graph has of four blocks, as a matrix of two rows: the same bits, unpacked where the graph
+// is run.
 static void check_attached(const GgufType *t, const uint8_t *blocks, const float *want) {
   Bytes x;
   Diag d;
@@ -378,7 +381,8 @@ static void check_attached(const GgufType *t, const uint8_t *blocks, const float
   arena_deinit(&x.arena);
 }
 
-// Four blocks of each type, with the checksum of what the format's reference implementation makes of them.
+// Four blocks of each type, with the checksum of what the format's reference implementation makes
+// of them.
 TEST(gguf_blocks_are_exact) {
   FILE *f = fopen(TENON_SOURCE_DIR "/tests/golden/gguf_blocks.txt", "r");
   REQUIRE(f != NULL);
@@ -531,7 +535,8 @@ TEST(pytorch_nests_too_deep_and_into_itself) {
   arena_deinit(&p.arena);
 }
 
-// One network in three files, each trained on its own: the others' weights go into the graph by name, every one of them.
+// One network in three files, each trained on its own: the others' weights go into the graph by
+// name, every one of them.
 TEST(weights_of_every_format_fit_the_graph) {
   static const char *const other[] = {"mnist.pt", "mnist.safetensors"};
   char model[600], path[600];

@@ -1,8 +1,9 @@
-// import_bad_test.c -- models that are wrong: each gets the stated status and a message that names the place.
+// import_bad_test.c -- models that are wrong: each gets the stated status and a message that names
+// the place.
 //
-// The rows are in import_bad.def.  Besides, every truncation and byte flip of small sound models must end in a
-// status, never in a crash; the sanitizer build looks for what goes wrong on the way, and a counting
-// allocator for what is left behind.
+// The rows are in import_bad.def.  Besides, every truncation and byte flip of small sound models
+// must end in a status, never in a crash; the sanitizer build looks for what goes wrong on the way,
+// and a counting allocator for what is left behind.
 #include "api/model.h"
 #include "frontends/onnx/import.h"
 #include "pb.h"
@@ -122,7 +123,8 @@ static void check_bad(const Bad *b) {
   count_start();
   tenon_status s = try_model(bytes.p, bytes.n, &d, &ended);
   count_stop(b->name);
-  // A refusal at run time may be found earlier, by inference; the other way round is a missed check.
+  // A refusal at run time may be found earlier, by inference; the other way round is a missed
+  // check.
   bool when_ok = ended == b->when || (b->when == RUN && ended == OPEN);
   bool status_ok = s == b->status || (b->when == RUN && s == TENON_ENOMEM);
   if (!status_ok || !when_ok)

@@ -1,7 +1,7 @@
 // read_test.c -- the ONNX reader: form errors byte by byte, memory bounds, and real models.
 //
-// Messages are built by hand with a few writers (put_*), so that a test can also build what no library
-// would write.
+// Messages are built by hand with a few writers (put_*), so that a test can also build what no
+// library would write.
 #include "test.h"
 #include "base/platform.h"
 #include "frontends/onnx/onnx.h"
@@ -428,8 +428,8 @@ TEST(onnx_read_many_small_fields) {
   free(b.p);
 }
 
-// Every cut and every changed byte of a small model: an answer, whichever, and no access outside (each
-// copy lies in a block of exactly its size, where the sanitizers watch).
+// Every cut and every changed byte of a small model: an answer, whichever, and no access outside
+// (each copy lies in a block of exactly its size, where the sanitizers watch).
 TEST(onnx_read_damaged) {
   static const uint8_t change[] = {0x00, 0xff, 0x80, 0x01, 0x7f};
   Bytes b = small_model();

@@ -50,8 +50,8 @@ static void expect_bytes(const char *file, int line, Got g, int64_t n, bool in_f
     EXPECT_CONTAINS(diag.text, part);                                                              \
   } while (0)
 
-// Fields of TensorProto: \x08 dims, \x10 data_type, \x22 float_data, \x2a int32_data, \x32 string_data,
-// \x3a int64_data, \x4a raw_data, \x52 double_data, \x5a uint64_data.
+// Fields of TensorProto: \x08 dims, \x10 data_type, \x22 float_data, \x2a int32_data, \x32
+// string_data, \x3a int64_data, \x4a raw_data, \x52 double_data, \x5a uint64_data.
 
 TEST(onnx_tensor_raw) {
   arena_init(&arena);

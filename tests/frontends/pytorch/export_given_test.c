@@ -1,4 +1,5 @@
-// export_given_test.c -- a program of torch.export as bare JSON with the caller's own weights, and the query of operators.
+// export_given_test.c -- a program of torch.export as bare JSON with the caller's own weights, and
+// the query of operators.
 #include "tenon/tenon.h"
 #include "test.h"
 

@@ -1,7 +1,9 @@
-// pytorch_test.c -- PyTorch programs: torch.export and TorchScript against the outputs that PyTorch stored, and bad ones.
+// pytorch_test.c -- PyTorch programs: torch.export and TorchScript against the outputs that PyTorch
+// stored, and bad ones.
 //
-// tests/models/torch has small programs that use what readers get wrong (loops and conditions that inputs decide, lists, state,
-// tied and strided weights, symbolic sizes, the older layout); their .npz has inputs and outputs.
+// tests/models/torch has small programs that use what readers get wrong (loops and conditions that
+// inputs decide, lists, state, tied and strided weights, symbolic sizes, the older layout); their
+// .npz has inputs and outputs.
 #include "api/model.h"
 #include "base/npy.h"
 #include "base/zip.h"
@@ -375,7 +377,8 @@ static void expect_programs(const Scripted *row, int64_t n) {
   }
 }
 
-// What is written into a view is in its tensor, and what is written into a tensor in its views; copies stay as they were.
+// What is written into a view is in its tensor, and what is written into a tensor in its views;
+// copies stay as they were.
 TEST(torch_script_views) {
   static const Scripted rows[] = {
       {HEAD

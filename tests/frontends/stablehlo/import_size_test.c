@@ -1,11 +1,13 @@
-// import_size_test.c -- StableHLO programs with dynamic shapes, each run at two sizes, interpreted and compiled.
+// import_size_test.c -- StableHLO programs with dynamic shapes, each run at two sizes, interpreted
+// and compiled.
 #include "test.h"
 
 #include "compiled.h"
 #include "frontends/stablehlo/import.h"
 #include "targets/target.h"
 
-// A run: rows of the one input, [rows, ...], its elements in order, and those of the results one after another.
+// A run: rows of the one input, [rows, ...], its elements in order, and those of the results one
+// after another.
 typedef struct Sized {
   int64_t rows;
   const double *in, *want;
@@ -131,7 +133,8 @@ TEST(stablehlo_sizes_dynamic_gather) {
       (const Sized[]){SIZED(2, (1, 2, 3, 4), (3, 4)), SIZED(3, (1, 2, 3, 4, 5, 6), (3, 4, 5, 6))});
 }
 
-// A slice and an update that are moved to where they fit, along an open axis; then one that is whole along it.
+// A slice and an update that are moved to where they fit, along an open axis; then one that is
+// whole along it.
 TEST(stablehlo_sizes_slices_and_updates) {
   holds("func.func @main(%x: tensor<?x2xf32>) -> (tensor<1x2xf32>, tensor<?x2xf32>, "
         "tensor<?x2xf32>) {\n"
@@ -158,7 +161,8 @@ TEST(stablehlo_sizes_slices_and_updates) {
                         SIZED(3, (1, 2, 3, 4, 5, 6), (5, 6, 1, 2, 3, 4, 5, 9, 7, 2, 7, 4, 7, 6))});
 }
 
-// Running sums along a known axis, and windows of two along the open one: none, where it has one element.
+// Running sums along a known axis, and windows of two along the open one: none, where it has one
+// element.
 TEST(stablehlo_sizes_reduce_window) {
   holds("func.func @main(%x: tensor<?x3xf32>) -> (tensor<?x3xf32>, tensor<?x3xf32>) {\n"
         "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
@@ -231,7 +235,8 @@ TEST(stablehlo_sizes_reverse) {
       (const Sized[]){SIZED(1, (1, 2), (2, 1)), SIZED(3, (1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1))});
 }
 
-// By a comparator that is no single comparison, along the known axis and the open one; then the open one by `<`.
+// By a comparator that is no single comparison, along the known axis and the open one; then the
+// open one by `<`.
 TEST(stablehlo_sizes_sort) {
   holds("func.func @main(%x: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>, "
         "tensor<?x2xf32>) {\n"
@@ -260,7 +265,8 @@ TEST(stablehlo_sizes_sort) {
             SIZED(3, (1, 6, 5, 4, 3, 2), (6, 1, 5, 4, 3, 2, 5, 6, 3, 4, 1, 2, 1, 2, 3, 4, 5, 6))});
 }
 
-// NaNs, here roots of negative numbers, are elements like others: none is lost, whatever holds for them.
+// NaNs, here roots of negative numbers, are elements like others: none is lost, whatever holds for
+// them.
 TEST(stablehlo_sort_keeps_nans) {
   holds("func.func @main(%x: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>) {\n"
         "  %zero = stablehlo.subtract %x, %x : tensor<?x2xf32>\n"
@@ -379,7 +385,8 @@ TEST(stablehlo_sizes_convolution) {
         (const Sized[]){SIZED(2, (1, 2), (21, 2)), SIZED(3, (1, 2, 3), (10, 21, 32, 3))});
 }
 
-// Sums from the beginning and products from the end, as jax writes cumsum and cumprod of an open axis.
+// Sums from the beginning and products from the end, as jax writes cumsum and cumprod of an open
+// axis.
 static const char running[] =
     "func.func @main(%x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {\n"
     "  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n"
@@ -485,7 +492,8 @@ static const char named[] =
     "  %r = stablehlo.add %x, %y : tensor<?x2xf32>\n"
     "  return %r : tensor<?x2xf32>\n}\n";
 
-// A size has the name that jax gave it, in every argument that must have it; by that name it can be fixed.
+// A size has the name that jax gave it, in every argument that must have it; by that name it can be
+// fixed.
 TEST(stablehlo_sizes_keep_their_names) {
   static Diag d;
   Imported in;

@@ -86,7 +86,8 @@ TEST(stablehlo_reduces_by_any_body) {
       "  check.expect_eq_const %r, dense<[-5.0, 3.0]> : tensor<2xf32>\n"));
 }
 
-// Updates that meet in one place, joined by a body that the graph's scatter has not got: complex products.
+// Updates that meet in one place, joined by a body that the graph's scatter has not got: complex
+// products.
 TEST(stablehlo_scatters_one_after_another) {
   holds(MAIN(
       "  %x = stablehlo.constant dense<[(1.0, 0.0), (2.0, 0.0)]> : tensor<2xcomplex<f32>>\n"
@@ -183,7 +184,8 @@ TEST(stablehlo_ragged_products) {
                                                                                     "tensor<"
                                                                                     "2x2x2xi32>"
                                                                                     "\n"));
-  // Sizes of their own for each batch, an empty group, and a row in none; what is in other groups does not count.
+  // Sizes of their own for each batch, an empty group, and a row in none; what is in other groups
+  // does not count.
   holds(MAIN(
       "  %a = stablehlo.constant dense<[[[1.0], [2.0]], [[3.0], [4.0]]]> : tensor<2x2x1xf32>\n"
       "  %b = stablehlo.constant dense<[[[[10.0]], [[0x7F800000]]], [[[100.0]], [[1000.0]]]]> : "

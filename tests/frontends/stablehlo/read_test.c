@@ -1,7 +1,8 @@
-// read_test.c -- StableHLO files: the forms agree, constants are what was written, bad files are refused at their place.
+// read_test.c -- StableHLO files: the forms agree, constants are what was written, bad files are
+// refused at their place.
 //
-// tests/models/stablehlo/net.* are one small program, written by JAX as text (short and generic), as portable bytecode of
-// three versions (bytecode versions 0, 4 and 6) and as a jax.export file.
+// tests/models/stablehlo/net.* are one small program, written by JAX as text (short and generic),
+// as portable bytecode of three versions (bytecode versions 0, 4 and 6) and as a jax.export file.
 #include "api/model.h"
 #include "base/platform.h"
 #include "frontends/stablehlo/mlir.h"

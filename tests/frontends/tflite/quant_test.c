@@ -1,5 +1,5 @@
-// quant_test.c -- the fixed-point arithmetic of TensorFlow Lite's kernels: known values, the functions against real ones, and the graph
-// forms against those on numbers.
+// quant_test.c -- the fixed-point arithmetic of TensorFlow Lite's kernels: known values, the
+// functions against real ones, and the graph forms against those on numbers.
 #include "test.h"
 #include "frontends/tflite/quant.h"
 #include "ir/opinfo.h"

@@ -1,7 +1,8 @@
 // read_bad_test.c -- bad TensorFlow Lite files: each is refused with its place, none does harm.
 //
-// A small writer makes files of one operator, front to back: a table's fields have 8 bytes each, so that a row of the tables below can
-// name a place and put another number there.  Besides, every truncation and byte flip of a sound file must end in a status.
+// A small writer makes files of one operator, front to back: a table's fields have 8 bytes each, so
+// that a row of the tables below can name a place and put another number there.  Besides, every
+// truncation and byte flip of a sound file must end in a status.
 #include "api/model.h"
 #include "ir/interpret.h"
 #include "test.h"

@@ -1,5 +1,6 @@
-// main.c -- a fuzz target without libFuzzer: executes each file that is named once.  For builds that libFuzzer does not suit
-// (coverage, valgrind); prints what libFuzzer prints, so that tests/fuzz/replay.sh reads both.
+// main.c -- a fuzz target without libFuzzer: executes each file that is named once.  For builds
+// that libFuzzer does not suit (coverage, valgrind); prints what libFuzzer prints, so that
+// tests/fuzz/replay.sh reads both.
 #include "fuzz.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);

@@ -1,5 +1,5 @@
-// pack_test.c -- constants in the order that kernels read them: random specs against one element at a time, constants
-// that are moved against the moves done, and tables that stay in their file.
+// pack_test.c -- constants in the order that kernels read them: random specs against one element at
+// a time, constants that are moved against the moves done, and tables that stay in their file.
 #include "eval/movement.h"
 #include "lower/contract/pack.h"
 #include "test.h"
@@ -40,7 +40,8 @@ static void plainly(const PackSpec *s, int64_t width, const char *from, char *to
   }
 }
 
-// Each axis in up to two loops, the inner one a panel, in any order; columns may reach over the end.
+// Each axis in up to two loops, the inner one a panel, in any order; columns may reach over the
+// end.
 static PackSpec random_spec(int rank, const int64_t *dims) {
   PackSpec s = {.ncoords = rank};
   int64_t stride = 1;
@@ -142,7 +143,8 @@ TEST(pack_random) {
   }
 }
 
-// A table of a file is the file's pages, at any offset that kernels can read from, and is copied at any other.
+// A table of a file is the file's pages, at any offset that kernels can read from, and is copied at
+// any other.
 TEST(pack_leaves_tables_in_place) {
   enum { SIZE = 5 << 20, BYTES = 3 << 20 };
   char path[] = "/tmp/tenon-pack-XXXXXX";

@@ -1,4 +1,5 @@
-// attention_test.c -- attention and recurrent layers as kernels, against their reference evaluation.
+// attention_test.c -- attention and recurrent layers as kernels, against their reference
+// evaluation.
 #include "compiled.h"
 #include "ir/interpret.h"
 #include "runtime/session.h"
@@ -236,7 +237,8 @@ TEST(lower_attention_random) {
   }
 }
 
-// Heads out of one product, a mask that is the same for all queries, and what follows: as transformers have it.
+// Heads out of one product, a mask that is the same for all queries, and what follows: as
+// transformers have it.
 TEST(lower_attention_between_products) {
   static const char *const text =
       "graph @\"g\"(%x: f32[b, s, 24], %m: f32[b, s], %r: f32[b, s, 8]) -> (y: f32[b, s, 8]) {\n"

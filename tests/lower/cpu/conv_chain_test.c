@@ -1,5 +1,5 @@
-// conv_chain_test.c -- chains of convolutions in one kernel, against the reference interpreter: expand, depthwise, project,
-// with one of them missing, for vectors of several widths.
+// conv_chain_test.c -- chains of convolutions in one kernel, against the reference interpreter:
+// expand, depthwise, project, with one of them missing, for vectors of several widths.
 #include "schedules.h"
 #include "eval/contract.h"
 #include "compiled.h"
@@ -166,7 +166,8 @@ static int64_t chains_in(const Compiled *c) {
   return n;
 }
 
-// The interpreter and the kernels agree; neither one thread, two nor three change a bit.  Gives the number of chains.
+// The interpreter and the kernels agree; neither one thread, two nor three change a bit.  Gives the
+// number of chains.
 static int64_t check_chain(const ChainCase *c, const LowerTarget *t, int64_t *out_kernels) {
   enum { WAYS = 4, RESULTS = 2 };
   static Diag d;
@@ -277,7 +278,8 @@ TEST(lower_chains_of_few_lines) {
   EXPECT_INT_EQ(kernels, 1);
 }
 
-// The same with so many channels that their sums are formed in parts, by another kernel's items each.
+// The same with so many channels that their sums are formed in parts, by another kernel's items
+// each.
 TEST(lower_chains_in_parts) {
   int64_t kernels;
   ChainCase c = usual(64, 384, 64, 7, 3, 1);

@@ -1,5 +1,6 @@
-// winograd_test.c -- 3x3 convolutions by Winograd: against sums in double, within the bound that docs/codegen.md states, on
-// every vector width, for any number of threads; what takes the form and what does not.
+// winograd_test.c -- 3x3 convolutions by Winograd: against sums in double, within the bound that
+// docs/codegen.md states, on every vector width, for any number of threads; what takes the form and
+// what does not.
 #include "compiled.h"
 #include "schedules.h"
 #include "ir/interpret.h"
@@ -79,8 +80,8 @@ static Data data_of(const Case *c, Arena *a) {
 
 // ---- the bound ----
 
-// The sum of a pixel in double, and what its rounding errors are multiples of: the largest pixels that a tile may read times the
-// weights, channel by channel.
+// The sum of a pixel in double, and what its rounding errors are multiples of: the largest pixels
+// that a tile may read times the weights, channel by channel.
 typedef struct Pixel {
   double sum, size, plain;  // plain: the sum of the products' magnitudes
 } Pixel;
@@ -107,7 +108,8 @@ static Pixel pixel(const Case *c, const Data *v, int64_t n, int64_t y, int64_t x
   return p;
 }
 
-// As docs/codegen.md has it: (channels + 11) roundings of what the transforms may make of it, and those of what follows.
+// As docs/codegen.md has it: (channels + 11) roundings of what the transforms may make of it, and
+// those of what follows.
 static double bound_of(const Case *c, const Pixel *p, int64_t m) {
   double grown = m == 2 ? 16 : 176, unit = 0x1p-24;
   return unit * ((double)(c->in + 11) * grown * p->size + 4 * (fabs(p->sum) + 1));
@@ -257,7 +259,8 @@ TEST(winograd_is_chosen_by_sizes) {
   EXPECT_INT_EQ(check(&large, &targets[0], true), 0);  // --exact
 }
 
-// Heads of a few outputs, as heat maps have: most lanes of a vector of outputs are beyond the last one.
+// Heads of a few outputs, as heat maps have: most lanes of a vector of outputs are beyond the last
+// one.
 static const Case heads[] = {
     {.n = 1, .h = 14, .w = 15, .in = 32, .out = 1, .pad = {1, 1, 1, 1}},
     {.n = 2, .h = 9, .w = 12, .in = 48, .out = 1, .pad = {1, 1, 1, 1}, .after = true},

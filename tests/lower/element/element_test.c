@@ -2,7 +2,8 @@
 #include "compiled.h"
 #include "test.h"
 
-// Negative bases and those near 1, exponents that f16 and f32 cannot hold: an odd one rounded is even, 2049 is 2048 in f16.
+// Negative bases and those near 1, exponents that f16 and f32 cannot hold: an odd one rounded is
+// even, 2049 is 2048 in f16.
 static void fill_powers(Value *v) {
   static const double base[] = {-1.25, 1.0009765625, -1, -0.75};
   static const int64_t exponent[] = {2147483647, 2049, 16777217, 33554433};

@@ -1,4 +1,5 @@
-// attention_mma_test.c -- which kernel attention becomes on GPUs with tensor cores, and that few keys at once give what the interpreter does.
+// attention_mma_test.c -- which kernel attention becomes on GPUs with tensor cores, and that few
+// keys at once give what the interpreter does.
 #include "schedules.h"
 #include "compiled.h"
 #include "loop/tile.h"
@@ -58,7 +59,8 @@ TEST(attention_over_few_keys_is_done_at_once) {
       {"b, 12, n, 64", "b, 12, n, 64", "", "keys=256 stages=1 warpgroups=1 tiles=1", 64},
       {"b, 12, n, 64", "b, 12, n, 64", "", "stages=2", 0},
       {"b, 12, n, 64", "b, 12, n, 64", " is_causal=true", "keys=128 stages=1", 0},
-      // Too many keys, for these heads or where most would be left out; heads that are not whole; as many as nobody knows.
+      // Too many keys, for these heads or where most would be left out; heads that are not whole;
+      // as many as nobody knows.
       {"1, 12, 300, 64", "1, 12, 300, 64", "", "keys=64 stages=2", 0},
       {"2, 4, 193, 128", "2, 4, 193, 128", "", "stages=2", 0},
       {"2, 4, 200, 64", "2, 4, 200, 64", " is_causal=true", "keys=64 stages=2", 0},
@@ -154,7 +156,8 @@ static void is_right(const char *q, const char *k, const char *attrs) {
   arena_deinit(&a);
 }
 
-// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a dynamic length.
+// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a
+// dynamic length.
 TEST_LONG(attention_over_few_keys_is_right) {
   is_right("1, 2, 70, 64", "1, 1, 20, 64", "");
   is_right("1, 2, n, 64", "1, 1, n, 64", "");

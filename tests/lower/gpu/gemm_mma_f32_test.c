@@ -1,6 +1,8 @@
-// gemm_mma_f32_test.c -- f32 products and convolutions in tiles: which are, how they multiply, and what they compute.
+// gemm_mma_f32_test.c -- f32 products and convolutions in tiles: which are, how they multiply, and
+// what they compute.
 //
-// Tiles run everywhere as plain loops (TENON_MMA), so that schedules, packed weights and epilogues are compared with the interpreter.
+// Tiles run everywhere as plain loops (TENON_MMA), so that schedules, packed weights and epilogues
+// are compared with the interpreter.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -66,7 +68,8 @@ TEST(f32_in_tiles_multiplies_as_it_is_told) {
   }
 }
 
-// The taps of a line are one where none is outside the image and it takes fewer blocks of the contracted axis.
+// The taps of a line are one where none is outside the image and it takes fewer blocks of the
+// contracted axis.
 TEST(f32_in_tiles_joins_the_taps_of_lines) {
   static const struct {
     const char *pads;

@@ -1,6 +1,8 @@
-// gemm_mma_fp8_test.c -- fp8 GEMMs in MMA tiles: which are found, how they multiply, and what they compute.
+// gemm_mma_fp8_test.c -- fp8 GEMMs in MMA tiles: which are found, how they multiply, and what they
+// compute.
 //
-// Tiles run everywhere as plain loops (TENON_MMA), which add as f32: what is compared are scales, packed weights and epilogues.
+// Tiles run everywhere as plain loops (TENON_MMA), which add as f32: what is compared are scales,
+// packed weights and epilogues.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "loop_fixture.h"

@@ -1,6 +1,8 @@
-// gemm_mma_int8_test.c -- int8 GEMMs and convolutions in MMA tiles: which are, how their operands come, and every bit of what they compute.
+// gemm_mma_int8_test.c -- int8 GEMMs and convolutions in MMA tiles: which are, how their operands
+// come, and every bit of what they compute.
 //
-// Tiles run everywhere as plain loops (TENON_MMA), so that zero points, packed weights and epilogues are compared with the interpreter.
+// Tiles run everywhere as plain loops (TENON_MMA), so that zero points, packed weights and
+// epilogues are compared with the interpreter.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "loop_fixture.h"
@@ -131,7 +133,8 @@ TEST(bytes_in_tiles_of_warps_are_copied) {
   arena_deinit(&a);
 }
 
-// What would keep a product from the units is done by a kernel of its own: a table behind it, whose index would be checked, and rows that are moved.
+// What would keep a product from the units is done by a kernel of its own: a table behind it, whose
+// index would be checked, and rows that are moved.
 TEST(bytes_in_tiles_leave_tables_and_moves_apart) {
   static const char *const graph[] = {
       "graph @\"table\"(%x: u8[70, 48]) {\n  %c = const i8[] {3}\n  %d = const i64[2] {48, 40}\n"

@@ -1,5 +1,5 @@
-// gemm_mma_sync_test.c -- MMA tiles by mma.sync, as on sm_80: how they share a tile, what is refused, the CUDA text, which tiles are
-// chosen, and what the loops compute.
+// gemm_mma_sync_test.c -- MMA tiles by mma.sync, as on sm_80: how they share a tile, what is
+// refused, the CUDA text, which tiles are chosen, and what the loops compute.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -215,7 +215,8 @@ TEST(chips_without_wgmma_have_tiles_of_warps) {
   arena_deinit(&a);
 }
 
-// A first layer becomes one over blocks of pixels where the units then multiply it: not f32 as it is.
+// A first layer becomes one over blocks of pixels where the units then multiply it: not f32 as it
+// is.
 TEST(first_layers_are_blocks_where_warps_multiply_them) {
   const char *text = "graph @\"g\"(%x: f32[2, 3, 16, 16]) {\n  %c = const f32[] {0.125}\n"
                      "  %s = const i64[4] {32, 3, 7, 7}\n  %w = expand(%c, %s)\n"
@@ -243,7 +244,8 @@ TEST(first_layers_are_blocks_where_warps_multiply_them) {
   }
 }
 
-// The tile that takes least of shapes that were measured: large ones for many rows, small ones so that all multiprocessors have one.
+// The tile that takes least of shapes that were measured: large ones for many rows, small ones so
+// that all multiprocessors have one.
 TEST(warps_have_the_tile_that_takes_least) {
   static const struct {
     const char *chip;

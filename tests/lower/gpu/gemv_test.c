@@ -1,6 +1,8 @@
-// gemv_test.c -- a few rows by constant weights in thread blocks: which products are streamed, and what they compute.
+// gemv_test.c -- a few rows by constant weights in thread blocks: which products are streamed, and
+// what they compute.
 //
-// Groups run everywhere as plain loops (TENON_BLOCK_THREADS, TENON_MMA), so that packed weights and the order of sums are compared with the interpreter.
+// Groups run everywhere as plain loops (TENON_BLOCK_THREADS, TENON_MMA), so that packed weights and
+// the order of sums are compared with the interpreter.
 #include "schedules.h"
 #include "compiled.h"
 #include "passes/passes.h"

@@ -1,5 +1,5 @@
-// kernel_names_test.c -- kernels have the names of the model's nodes, whatever rewrote these, and are
-// found by them.
+// kernel_names_test.c -- kernels have the names of the model's nodes, whatever rewrote these, and
+// are found by them.
 #include "compiled.h"
 #include "lower/lower.h"
 #include "test.h"

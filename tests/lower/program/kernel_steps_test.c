@@ -1,4 +1,5 @@
-// kernel_steps_test.c -- kernels with a dynamic number of rows: made for a few numbers, of which a run takes its own.
+// kernel_steps_test.c -- kernels with a dynamic number of rows: made for a few numbers, of which a
+// run takes its own.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -9,7 +10,8 @@
 
 #include <stdlib.h>
 
-// A layer of a transformer in little: sizes that are data, a mask that hides nothing, a norm, products over two open axes.
+// A layer of a transformer in little: sizes that are data, a mask that hides nothing, a norm,
+// products over two open axes.
 static const char layer[] =
     "dim n [1, 64]\ndim m [1, 512]\n"
     "graph @\"g\"(%x: bf16[n, m, 768], %w: bf16[2304, 768], %v: bf16[768, 768], %p: bf16[512, "
@@ -113,7 +115,8 @@ TEST(dynamic_shapes_take_one_kernel_each) {
   arena_deinit(&a);
 }
 
-// What is computed of sums alone is computed for all rows, and stored where there is one: there is no text for tiles at the edge besides.
+// What is computed of sums alone is computed for all rows, and stored where there is one: there is
+// no text for tiles at the edge besides.
 TEST(open_rows_are_asked_for_where_they_are_stored) {
   static const char text[] = "graph @\"g\"(%x: bf16[n, 768], %w: bf16[768, 768]) {\n"
                              "  %t = transpose(%w)\n  %y = mat_mul(%x, %t)\n  return %y\n}\n";
@@ -172,7 +175,8 @@ TEST(dynamic_shapes_are_right_at_every_size) {
   unsetenv("TENON_MMA");
 }
 
-// A batch of images has at least one: the kernel for the fewest rows is chosen for those of one image, though the batch may be 0.
+// A batch of images has at least one: the kernel for the fewest rows is chosen for those of one
+// image, though the batch may be 0.
 TEST(dynamic_batches_of_images_begin_with_one) {
   static const char text[] = "graph @\"g\"(%x: f32[n, 256, 14, 14]) {\n  %c = const f32[] {0.01}\n"
                              "  %h = const i64[4] {256, 256, 3, 3}\n  %w = expand(%c, %h)\n"

@@ -1,6 +1,7 @@
 // layout_test.c -- cheapest cuts, and ops that are computed channels last.
 //
-// Graphs, and which of their values the pass computes channels last, are in tests/text/choose_layout.
+// Graphs, and which of their values the pass computes channels last, are in
+// tests/text/choose_layout.
 #include "base/min_cut.h"
 #include "ops/order.h"
 #include "passes/passes.h"

@@ -1,7 +1,9 @@
-// cuda_session_test.c -- sessions on a GPU over a fake library: the host's memory and the caller's on the device, streams, graphs that get
-// other addresses, faults that are told late, and every call of the library failing in turn.
+// cuda_session_test.c -- sessions on a GPU over a fake library: the host's memory and the caller's
+// on the device, streams, graphs that get other addresses, faults that are told late, and every
+// call of the library failing in turn.
 //
-// The program is made by hand, of kernels that the fake library has: t = a + b, r = t + b, with results r, t, and r under another shape.
+// The program is made by hand, of kernels that the fake library has: t = a + b, r = t + b, with
+// results r, t, and r under another shape.
 #include "api/api.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/device.h"
@@ -129,7 +131,8 @@ static tenon_program *make_program(bool returns_input) {
 
 // ---- tensors ----
 
-// Memory that is the host's or, by what is said of it, the device's: the fake library's is all the same.
+// Memory that is the host's or, by what is said of it, the device's: the fake library's is all the
+// same.
 typedef struct Set {
   _Alignas(16) float a[N + PAD], b[N + PAD], out[OUTS][N + PAD];
   tenon_tensor in[2], outs[OUTS];
@@ -317,7 +320,8 @@ TEST(cuda_session_with_a_stream_does_not_wait) {
   cuda_fake_end();
 }
 
-// Each call of the library fails, for every k until all went well: an error, or right results; nothing left; and a session that works again.
+// Each call of the library fails, for every k until all went well: an error, or right results;
+// nothing left; and a session that works again.
 static int64_t fail_every_call(const IoPlacement *w, CudaResult code) {
   int64_t errors = 0;
   for (int64_t k = 1;; k++) {
@@ -346,7 +350,8 @@ static int64_t fail_every_call(const IoPlacement *w, CudaResult code) {
   }
 }
 
-// Every code for the host's memory and for the device's; elsewhere one that passes, and one that ends the context.
+// Every code for the host's memory and for the device's; elsewhere one that passes, and one that
+// ends the context.
 TEST(cuda_session_every_call_may_fail) {
   cuda_fake_begin();
   for (int64_t i = 0; i < ARRAY_LEN(placements); i++)

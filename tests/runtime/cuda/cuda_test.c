@@ -1,4 +1,5 @@
-// cuda_test.c -- the CUDA driver of the device table over a fake library, with every call failing in turn.
+// cuda_test.c -- the CUDA driver of the device table over a fake library, with every call failing
+// in turn.
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/impl.h"
 
@@ -129,7 +130,8 @@ TEST(cuda_runs_kernels_and_graphs) {
   cuda_fake_end();
 }
 
-// TENON_CUDA_ARCH: code of an older chip, which the driver translates.  Not of one that is newer, nor of one whose code no other takes.
+// TENON_CUDA_ARCH: code of an older chip, which the driver translates.  Not of one that is newer,
+// nor of one whose code no other takes.
 TEST(cuda_stands_in_for_an_older_chip) {
   static const struct {
     const char *arch, *option, *said;

@@ -1,8 +1,10 @@
 // opencl_fake_test.c -- the OpenCL driver on a table of calls that fail on purpose.
 //
-// The table has one device; buffers are memory, kernels do nothing.  It counts what is alive.  A model is compiled, loaded and run twice
-// with the k-th call failing, for every k, with several codes, once or from there on: each time an error that names the call, nothing left
-// behind, nothing that counts as a result, and a session that can be used again when the device works again.
+// The table has one device; buffers are memory, kernels do nothing.  It counts what is alive.  A
+// model is compiled, loaded and run twice with the k-th call failing, for every k, with several
+// codes, once or from there on: each time an error that names the call, nothing left behind,
+// nothing that counts as a result, and a session that can be used again when the device works
+// again.
 #include "base/cache.h"
 #include "compiled.h"
 #include "runtime/opencl/api.h"
@@ -373,7 +375,8 @@ static void expect_clean(int64_t k) {
   if (fake.misused) FAIL("call %d, %s: %d calls misused", (int)k, fake.failed, (int)fake.misused);
 }
 
-// Calls without which everything can still be right: what is asked of a device, the cache, and giving things back.
+// Calls without which everything can still be right: what is asked of a device, the cache, and
+// giving things back.
 static bool may_fail(const char *call) {
   return !strncmp(call, "clRelease", 9) || !strcmp(call, "clGetDeviceInfo") ||
          !strcmp(call, "clGetProgramInfo") || !strcmp(call, "clCreateProgramWithBinary") ||

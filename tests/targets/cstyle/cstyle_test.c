@@ -1,8 +1,9 @@
 // cstyle_test.c -- kernels as C against the interpreter, bit for bit; and their text.
 //
-// All kernels of a test go into one file, which the system's C compiler makes a library of, in both forms: with vectors and as plain
-// loops.  Every argument ends at a page that nobody may touch, so that an access past it ends the test.  The C is compiled at -O3,
-// or at CSTYLE_LEVEL, where only the code that writes it is looked at.
+// All kernels of a test go into one file, which the system's C compiler makes a library of, in both
+// forms: with vectors and as plain loops.  Every argument ends at a page that nobody may touch, so
+// that an access past it ends the test.  The C is compiled at -O3, or at CSTYLE_LEVEL, where only
+// the code that writes it is looked at.
 #include "base/machine.h"
 #include "base/platform.h"
 #include "base/process.h"

@@ -1,7 +1,9 @@
-// cuda_golden_test.c -- the CUDA texts of a few kernels, as files: a change of what is written shows in them.
+// cuda_golden_test.c -- the CUDA texts of a few kernels, as files: a change of what is written
+// shows in them.
 //
-// tests/golden/cuda/NAME.cu is what a graph's kernels are launched with and the function itself, without what such kernels call.  A change that is meant: run
-// with TENON_GOLDEN_WRITE=1, and look at the difference.
+// tests/golden/cuda/NAME.cu is what a graph's kernels are launched with and the function itself,
+// without what such kernels call.  A change that is meant: run with TENON_GOLDEN_WRITE=1, and look
+// at the difference.
 #include "base/platform.h"
 #include "compiled.h"
 #include "lower/lower.h"

@@ -1,4 +1,5 @@
-// cuda_text_test.c -- kernels as CUDA: their text.  What it computes is tried where there is a device (tests/gpu).
+// cuda_text_test.c -- kernels as CUDA: their text.  What it computes is tried where there is a
+// device (tests/gpu).
 #include "base/platform.h"
 #include "codegen_fixture.h"
 #include "targets/cuda/emit.h"
@@ -72,7 +73,8 @@ TEST(cuda_text_of_a_thread_block) {
   arena_deinit(&t.arena);
 }
 
-// The threads of a warp shuffle what they have, and nobody waits; of two numbers whose order matters the lower thread's is the first.
+// The threads of a warp shuffle what they have, and nobody waits; of two numbers whose order
+// matters the lower thread's is the first.
 TEST(cuda_text_of_shuffles) {
   Text t;
   text_open(&t);
@@ -107,7 +109,8 @@ TEST(cuda_text_asks_before_it_waits) {
   arena_deinit(&t.arena);
 }
 
-// Runs of elements: under a guard that is the same for all of them, and several stored to one buffer.
+// Runs of elements: under a guard that is the same for all of them, and several stored to one
+// buffer.
 TEST(cuda_text_of_runs) {
   Text t;
   text_open(&t);

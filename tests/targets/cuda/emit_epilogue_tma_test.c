@@ -1,5 +1,5 @@
-// emit_epilogue_tma_test.c -- TMA in epilogues: which kernels have it load a residual and store results, and the
-// function of gelu that follows sums.
+// emit_epilogue_tma_test.c -- TMA in epilogues: which kernels have it load a residual and store
+// results, and the function of gelu that follows sums.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"
@@ -30,8 +30,9 @@ static const char *with_guards(Arena *a, const char *value, const char *guards) 
   return strbuf_text(&out);
 }
 
-// Rows of 768 columns of the sums of 64 products each, in tiles of 128 rows: `value` of %v0, the matrix r and the row c is stored at `place`; `kind` stands before
-// what is multiplied with the rows.
+// Rows of 768 columns of the sums of 64 products each, in tiles of 128 rows: `value` of %v0, the
+// matrix r and the row c is stored at `place`; `kind` stands before what is multiplied with the
+// rows.
 static bool emit_with(Emitted *e, const char *kind, int columns, const char *pingpong, int groups,
                       const char *value, const char *place) {
   CStyle style;
@@ -107,7 +108,8 @@ TEST(tma_loads_and_stores_in_an_epilogue) {
   }
 }
 
-// What the kernel before writes is not read before it has ended; constants are.  The next kernel begins when nothing is left to be asked for.
+// What the kernel before writes is not read before it has ended; constants are.  The next kernel
+// begins when nothing is left to be asked for.
 TEST(constants_are_fetched_before_the_previous_kernel_has_ended) {
   static const char *const kind[] = {"", "const "};
   for (int constant = 0; constant < 2; constant++) {

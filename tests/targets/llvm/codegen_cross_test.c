@@ -1,6 +1,7 @@
 // codegen_cross_test.c -- code for AArch64 and RISC-V, run under qemu, against the interpreter.
 //
-// Skipped where there is no qemu-user, or the program that runs a kernel (tests/cross) could not be built.
+// Skipped where there is no qemu-user, or the program that runs a kernel (tests/cross) could not be
+// built.
 #include "codegen.h"
 #include "codegen_fixture.h"
 #include "cross/run.h"
@@ -134,7 +135,8 @@ TEST(codegen_cross) {
     for (int j = 0; j < codegen_ntypes; j++) {
       Arena a;
       arena_init(&a);
-      // qemu 7.2 fails an assertion of its own on RISC-V's widening conversions of vectors, which decoding f8 uses.
+      // qemu 7.2 fails an assertion of its own on RISC-V's widening conversions of vectors, which
+      // decoding f8 uses.
       bool skip = targets[i].features[0] && str_starts(str_of(codegen_types[j]), "f8");
       if (!skip && test_takes()) expect_there(&targets[i], qemu, codegen_casts_text(&a, j));
       for (int k = 0; k < 2; k++) {

@@ -1,7 +1,8 @@
 // codegen_test.c -- generated code against the interpreter, bit for bit.
 //
-// Every argument ends at a page that nobody may touch, so that an access past it ends the test.  The same kernels
-// are made for this machine and for its lesser levels, which take other paths (no masks, no FMA, no conversions).
+// Every argument ends at a page that nobody may touch, so that an access past it ends the test.
+// The same kernels are made for this machine and for its lesser levels, which take other paths (no
+// masks, no FMA, no conversions).
 #include "codegen.h"
 #include "codegen_fixture.h"
 #include "math_check.h"
@@ -186,7 +187,8 @@ TEST(codegen_math) {
   }
 }
 
-// ---- other machines: what they get cannot run here, but must be whole: code that calls nothing ----
+// ---- other machines: what they get cannot run here, but must be whole: code that calls nothing
+// ----
 
 static void expect_code(const Machine *m, CodeKind kind, const char *text) {
   CodegenFixture f;

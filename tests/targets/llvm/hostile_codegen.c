@@ -1,7 +1,9 @@
-// hostile_codegen.c -- what a code generator that was taken over might do, compiled into build/tenon-codegen-hostile alone.
+// hostile_codegen.c -- what a code generator that was taken over might do, compiled into
+// build/tenon-codegen-hostile alone.
 //
-// HOSTILE names the deed; HOSTILE_KERNEL limits it to kernels whose text has these words.  The deed is done where LLVM would
-// run: the request is read, and the sandbox holds.  A deed that the system refuses ends as LLVM ends: by abort.
+// HOSTILE names the deed; HOSTILE_KERNEL limits it to kernels whose text has these words.  The deed
+// is done where LLVM would run: the request is read, and the sandbox holds.  A deed that the system
+// refuses ends as LLVM ends: by abort.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

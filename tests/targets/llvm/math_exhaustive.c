@@ -1,8 +1,9 @@
 // math_exhaustive.c -- the program tenon-math: every f32 through every generated math function.
 //
-// tenon-math [--step=N] [FUNCTION...] prints the largest distance of each from the C library's result in double; status
-// 1: one is more than 2 units in the last place off.  About two minutes a function; --step takes every Nth operand, by
-// its bits, and odd numbers are best.  f64 and pow are sampled.
+// tenon-math [--step=N] [FUNCTION...] prints the largest distance of each from the C library's
+// result in double; status 1: one is more than 2 units in the last place off.  About two minutes a
+// function; --step takes every Nth operand, by its bits, and odd numbers are best.  f64 and pow are
+// sampled.
 #include "math_check.h"
 #include "test.h"
 

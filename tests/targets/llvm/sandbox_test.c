@@ -1,7 +1,9 @@
-// sandbox_test.c -- a code generator that was taken over is stopped, reported, and replaced by another.
+// sandbox_test.c -- a code generator that was taken over is stopped, reported, and replaced by
+// another.
 //
-// build/tenon-codegen-hostile is tenon-codegen with a hook (hostile_codegen.c).  What stops a deed depends on the layers that the
-// kernel has: the program says which hold here, and deeds that none of them stops are left out, with a word.
+// build/tenon-codegen-hostile is tenon-codegen with a hook (hostile_codegen.c).  What stops a deed
+// depends on the layers that the kernel has: the program says which hold here, and deeds that none
+// of them stops are left out, with a word.
 #include "base/confine.h"
 #include "base/platform.h"
 #include "base/process.h"

@@ -1,7 +1,9 @@
-// opencl_test.c -- kernels as OpenCL C against the interpreter, bit for bit, on the first device that there is.
+// opencl_test.c -- kernels as OpenCL C against the interpreter, bit for bit, on the first device
+// that there is.
 //
-// All kernels of a test go into one program.  The few entry points are looked up in the system's library, so nothing is needed to
-// build; without a device the tests are skipped.  Arguments lie at odd multiples of 64 bytes of their buffers.
+// All kernels of a test go into one program.  The few entry points are looked up in the system's
+// library, so nothing is needed to build; without a device the tests are skipped.  Arguments lie at
+// odd multiples of 64 bytes of their buffers.
 #include "base/platform.h"
 #include "base/process.h"
 #include "codegen_fixture.h"

@@ -115,8 +115,8 @@ static double row_cost(int64_t rows, int64_t most) {
   return (double)tiles * (1 + (double)rows / (double)tiles) / (double)rows;
 }
 
-// Rows of one kind: a number of them that divides all is an item, split evenly into tiles; where none is good, whole
-// tiles, and one with a rest.
+// Rows of one kind: a number of them that divides all is an item, split evenly into tiles; where
+// none is good, whole tiles, and one with a rest.
 static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, GemmSchedule *s) {
   int64_t most = s->rows, k = contracted(c), panels = ceil_div(known(c->n, 256), s->cols);
   int64_t outer = outer_items(c, false) * ceil_div(panels, s->item_panels);
@@ -164,7 +164,8 @@ static bool rows_collide(const Contraction *c, int64_t bytes, int64_t mr) {
   return mr > 8 && known(c->m, 256) > 8 && k * bytes % 4096 == 0;
 }
 
-// Operands beyond the cache: blocks of rows and of the contracted axis whose products with many panels stay in it.
+// Operands beyond the cache: blocks of rows and of the contracted axis whose products with many
+// panels stay in it.
 static bool takes_blocks(const Contraction *c) {
   return c->weight && c->nk == 1 && !c->image && !c->guarded && !c->ncuts && !c->word &&
          !c->depthwise && !c->divided_rows && !c->row_sums && dtype_class(c->acc) == DC_FLOAT &&

@@ -16,13 +16,15 @@ typedef struct Depth {
   Tiler *t;
   int axis;  // across lines
   Dim top;   // the window's first line, known to lie inside with all others; NULL: it is not
-  // Where lines may lie outside, by tap: the line, or the nearest inside, and whether it is it; NULL: they may not.
+  // Where lines may lie outside, by tap: the line, or the nearest inside, and whether it is it;
+  // NULL: they may not.
   Dim *line;
   const LoopExpr **inside;
   Dim k[CONTRACT_K];
 } Depth;
 
-// A byte of lhs as words hold it: at a row of the tile and a column of the result, tap `line` across lines.
+// A byte of lhs as words hold it: at a row of the tile and a column of the result, tap `line`
+// across lines.
 static const LoopExpr *byte_at(Depth *d, Dim row, Dim col, int64_t line) {
   Tiler *t = d->t;
   Contraction *c = t->c;

@@ -139,8 +139,9 @@ static const LoopExpr *joined_scale(Epilogue *f) {
   return loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
 }
 
-// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype; see
-// quant_result.  The bounds are whole numbers, so rounding and the zero point may come behind them.
+// The sum times the joined scales, which are rounded as they are, to the nearest integer of the
+// result's dtype; see quant_result.  The bounds are whole numbers, so rounding and the zero point
+// may come behind them.
 static const LoopExpr *requantised(Epilogue *f) {
   const Contraction *c = f->c;
   LoopKernel *k = c->e->k;
@@ -224,7 +225,8 @@ bool epilogue_give(Epilogue *f, ElementBuilder *e) {
   return true;
 }
 
-// All results are computed before one is stored: what they share is then computed once, whatever they may lie over.
+// All results are computed before one is stored: what they share is then computed once, whatever
+// they may lie over.
 bool epilogue_store_sum(Epilogue *f, const Dim *index, const LoopExpr *sum,
                         const LoopExpr *row_sum) {
   ElementBuilder *e = f->c->e;
@@ -346,8 +348,9 @@ static int64_t coefficient(Dim sum, Dim sym) {
   return 0;
 }
 
-// Whether the first result is contiguous in the last axis of the rows, and columns at a distance that is not known yet or so far apart
-// that they push each other out of the cache: cache lines that are 4096 bytes apart share a place in it.
+// Whether the first result is contiguous in the last axis of the rows, and columns at a distance
+// that is not known yet or so far apart that they push each other out of the cache: cache lines
+// that are 4096 bytes apart share a place in it.
 static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   ElementBuilder *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
@@ -361,7 +364,8 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   return coefficient(linear, index[c->row1 - 1]) == 1 && stride >= 0 && stride % 4096 == 0;
 }
 
-// Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
+// Where lhs is made element by element of a concatenation along the last contracted axis, its
+// parts' ends.
 static void find_cuts(Contraction *c) {
   const Node *n = c->lhs;
   int axis = c->conv ? c->channel : -1, rank = type_of(n)->rank;
@@ -388,8 +392,8 @@ static void find_cuts(Contraction *c) {
   }
 }
 
-// A contracted axis that lhs reads in pieces is several loops.  Constant weights are packed in any order: the loop along
-// which lhs is contiguous is then the innermost.
+// A contracted axis that lhs reads in pieces is several loops.  Constant weights are packed in any
+// order: the loop along which lhs is contiguous is then the innermost.
 static ContractProbe split_contracted(Contraction *c) {
   IntPool *p = c->e->pool;
   ContractProbe r = contract_probe(c);

@@ -14,8 +14,9 @@
 //             weights, since a tap outside adds 0.
 #include "lower/contract/contract.h"
 
-// What may be written out: rows of tiles times taps times unrolled steps.  Kernels of up to 11 taps with common padding stay below.  A step of a
-// depthwise kernel loads vectors of both operands, and guards those of the last columns; without FMA instructions a step is a call.
+// What may be written out: rows of tiles times taps times unrolled steps.  Kernels of up to 11 taps
+// with common padding stay below.  A step of a depthwise kernel loads vectors of both operands, and
+// guards those of the last columns; without FMA instructions a step is a call.
 enum { WRITTEN_MOST = 1024, DEPTHWISE_STEP = 3, EMULATED_STEP = 2 };
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
@@ -25,7 +26,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 // ---- what the taps of a line read ----
 
-// Tap first + by * j, for j < count, of pixel i reads element i * stride + offset + j * step of the line.
+// Tap first + by * j, for j < count, of pixel i reads element i * stride + offset + j * step of the
+// line.
 typedef struct Line {
   int64_t first, by, count;
   int64_t stride, offset, step;
@@ -95,7 +97,8 @@ bool contract_image_looped(const Contraction *c, const GemmSchedule *s) {
   return written * (c->e->lo->target.fma ? 1 : EMULATED_STEP) > WRITTEN_MOST;
 }
 
-// Whether the pixels at hand of a transposed image have tap k along the line; pixel 0 reads element *at.
+// Whether the pixels at hand of a transposed image have tap k along the line; pixel 0 reads element
+// *at.
 static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
   const ContractAxis *s = &t->c->space[t->c->nd - 1];
   int64_t from = t->phase + s->lo - k * s->dilation;
@@ -130,7 +133,8 @@ Dim contract_taps_inside(Tiler *t, int d, Dim *skip) {
   return ie_sub(p, end, *skip);
 }
 
-// A loop over the taps of a transposed convolution along an axis, of which those are done that reach a line of the image.
+// A loop over the taps of a transposed convolution along an axis, of which those are done that
+// reach a line of the image.
 static Dim open_reaching(Tiler *t, int d, int *depth) {
   const ContractAxis *s = &t->c->space[d];
   ElementBuilder *e = t->e;
@@ -149,7 +153,8 @@ static Dim open_reaching(Tiler *t, int d, int *depth) {
 
 // ---- sums ----
 
-// A loop over the taps of a line; at a border over those that reach at least one of the tile's pixels.
+// A loop over the taps of a line; at a border over those that reach at least one of the tile's
+// pixels.
 static Dim open_taps(Tiler *t, const Line *l, int64_t rows, int *depth) {
   IntPool *p = t->e->pool;
   Dim skip = p->zero, n = num(t, l->count), in = t->c->space[t->c->nd - 1].in;

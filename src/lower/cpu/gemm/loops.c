@@ -162,7 +162,8 @@ static Dim staged_place(Tiler *t, const Dim *k) {
   return elem_linear(t->e, c->nk, size, k);
 }
 
-// Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
+// Loops over all contracted axes, the last one a vector over part of it; gives the place counted
+// through.
 static Dim begin_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
   Contraction *c = t->c;
   int last = c->nk - 1;
@@ -211,8 +212,8 @@ static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   return true;
 }
 
-// What a last word has beyond the axis counts in the sums of rows, and must be 0; of integers products with it are 0 anyway, but of floats
-// what lay there may be no number.
+// What a last word has beyond the axis counts in the sums of rows, and must be 0; of integers
+// products with it are 0 anyway, but of floats what lay there may be no number.
 static void stage_tail(Tiler *t, Dim r) {
   const Contraction *c = t->c;
   ElementBuilder *e = t->e;
@@ -319,7 +320,8 @@ bool contract_step(Tiler *t, Rows rows, const Dim *k) {
   return true;
 }
 
-// The weights that are read some steps later.  They lie in the order of reading, beyond the panel's end too.
+// The weights that are read some steps later.  They lie in the order of reading, beyond the panel's
+// end too.
 static void prefetch(Tiler *t, const Dim *k) {
   ElementBuilder *e = t->e;
   if (!t->s.prefetch || t->packed < 0) return;
@@ -331,7 +333,8 @@ static void prefetch(Tiler *t, const Dim *k) {
     loop_prefetch(&e->b, t->packed, contract_packed(t, &at, num(t, t->s.prefetch / bytes + i)));
 }
 
-// `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
+// `count` steps, of words where there are any, of the innermost contracted loop from an element on,
+// u of them written out.
 static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count, int64_t u) {
   ElementBuilder *e = t->e;
   int depth = 0;
@@ -372,7 +375,8 @@ static bool in_parts(const Tiler *t, int level) {
          ie_is_const(c->k[level]);
 }
 
-// The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.
+// The innermost contracted loop: one for each part of a concatenation, so that no step asks which
+// part it reads.
 bool contract_inner(Tiler *t, Rows rows, Dim *k, int level) {
   Contraction *c = t->c;
   if (!in_parts(t, level)) return inner_part(t, rows, k, level, t->e->pool->zero, c->k[level]);
@@ -526,8 +530,8 @@ static bool even_rows(Tiler *t, Dim from, int64_t m) {
 
 static const char OUTSIDE[] = "rows lie outside";
 
-// Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a few rows, which is what an
-// dynamic size often is, cost no more than they are.
+// Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a
+// few rows, which is what an dynamic size often is, cost no more than they are.
 static bool chunk_rows(Tiler *t, Dim block) {
   IntPool *p = t->e->pool;
   int64_t mr = t->s.rows, high = 1;

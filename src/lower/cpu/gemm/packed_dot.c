@@ -148,7 +148,8 @@ static const Node *column_constant(const Contraction *c, const int32_t *v, int64
   return NULL;
 }
 
-// What the zero point of lhs takes off the columns: a constant that joins the bias where it is known, else their sums.
+// What the zero point of lhs takes off the columns: a constant that joins the bias where it is
+// known, else their sums.
 static void settle_columns(Contraction *c, int32_t *sum, int64_t n, bool known, int64_t zero) {
   const int32_t *bias = known ? constant_bias(c, n) : NULL;
   for (int64_t i = 0; known && i < n; i++)

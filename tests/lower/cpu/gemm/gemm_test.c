@@ -8,8 +8,8 @@ static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++) ((float *)v->data)[i] = (float)((i * 37) % 23) / 8 - 1;
 }
 
-// A squeeze-and-excite block: a scale by image and channel in front of a 1x1 convolution, over images
-// whose sizes are quotients of dynamic ones.
+// A squeeze-and-excite block: a scale by image and channel in front of a 1x1 convolution, over
+// images whose sizes are quotients of dynamic ones.
 static const char *scaled_text(Arena *a, const char *pool) {
   StrBuf b;
   strbuf_init(&b, a);

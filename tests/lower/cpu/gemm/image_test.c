@@ -1,6 +1,8 @@
-// image_test.c -- the code of a convolution does not grow with its kernel or its padding, and its borders are right.
+// image_test.c -- the code of a convolution does not grow with its kernel or its padding, and its
+// borders are right.
 //
-// Each case is lowered for three kinds of vectors, counted, and run by the loop interpreter beside the reference interpreter.
+// Each case is lowered for three kinds of vectors, counted, and run by the loop interpreter beside
+// the reference interpreter.
 #include "compiled.h"
 #include "ir/interpret.h"
 #include "loop/survey.h"
@@ -17,7 +19,8 @@ typedef struct ImageCase {
 } ImageCase;
 
 static const ImageCase cases[] = {
-    // Padding on both sides, before alone (causal), far more than the kernel, and a line that no kernel fits into.
+    // Padding on both sides, before alone (causal), far more than the kernel, and a line that no
+    // kernel fits into.
     {"conv", "2, 4, 300", "8, 4, 64", "pads=[32, 31]", false},
     {"conv", "1, 2, 200", "3, 2, 256", "pads=[255, 0]", false},
     {"conv", "1, 1, 4", "1, 1, 1", "pads=[3000, 3000]", false},
@@ -45,7 +48,8 @@ static const LowerTarget targets[] = {
     {.vector_bytes = 16, .vector_registers = 16, .l1 = 32 << 10, .l2 = 256 << 10},
 };
 
-// More than any of them takes with borders as loops; with borders written out they take up to 100 times as much.
+// More than any of them takes with borders as loops; with borders written out they take up to 100
+// times as much.
 enum { STATEMENTS_MOST = 6000, LINE_STATEMENTS_MOST = 9000 };
 
 static int64_t product(const char *dims) {
@@ -161,7 +165,8 @@ TEST_LONG(image_borders_are_loops) {
 
 // ---- lines of every kind ----
 
-// Shapes at random: kernels longer than their line, padding on either side, groups, steps and dilations of any size.
+// Shapes at random: kernels longer than their line, padding on either side, groups, steps and
+// dilations of any size.
 static ImageCase draw_line(uint64_t seed, Arena *a) {
   uint64_t rng = seed * 0x9e3779b97f4a7c15ull;
 #define DRAW(n)                                                                                    \

@@ -1,7 +1,8 @@
-// packed_dot_test.c -- integer contractions, as loops and as machine code, against the interpreter: every bit.
+// packed_dot_test.c -- integer contractions, as loops and as machine code, against the interpreter:
+// every bit.
 //
-// Shapes that fill no word and no panel, borders, groups, both signs, zero points at the ends of the range and in the
-// middle, known and given at run time, weights of either sign.
+// Shapes that fill no word and no panel, borders, groups, both signs, zero points at the ends of
+// the range and in the middle, known and given at run time, weights of either sign.
 #include "compiled.h"
 #include "codegen.h"
 #include "ir/interpret.h"
@@ -258,7 +259,8 @@ TEST(lower_sums_of_bytes) {
   arena_deinit(&a);
 }
 
-// Quotients near halves, infinities and NaN: division by a constant gives the integers of the division.
+// Quotients near halves, infinities and NaN: division by a constant gives the integers of the
+// division.
 TEST(lower_quantised_floats) {
   Arena a;
   arena_init(&a);
@@ -279,7 +281,8 @@ TEST(lower_quantised_floats) {
   arena_deinit(&a);
 }
 
-// An image that comes channels first in floats, is quantised, and gets a border and a fourth channel.
+// An image that comes channels first in floats, is quantised, and gets a border and a fourth
+// channel.
 TEST(lower_quantised_images) {
   compare_all("graph @\"g\"(%x: f32[2, 3, 9, 70]) {\n"
               "  %s = const f32[] {0.037}\n  %z = const u8[] {130}\n"
