@@ -189,8 +189,9 @@ CacheEntryKind cache_entry(Str file, CacheEntry *out) {
   bool ok = h.key_bytes >= 0 && h.code_bytes >= 0 && h.entry >= 0 &&
             ck_add(h.key_bytes, h.code_bytes, &total) && total == file.n - (int64_t)sizeof h &&
             (h.entry < h.code_bytes || !h.entry) && file_crc(&h, rest, total) == h.crc;
+  if (!ok) return ENTRY_DAMAGED;
   *out = (CacheEntry){{rest, h.key_bytes}, {rest + h.key_bytes, h.code_bytes}, h.entry};
-  return ok ? ENTRY_WHOLE : ENTRY_DAMAGED;
+  return ENTRY_WHOLE;
 }
 
 // False: it is none, damaged, or not to be trusted.

@@ -82,6 +82,9 @@ def compare(case, mine, theirs, interp=None, loose_zero=False):
         return Difference(0, "count", f"{len(mine)} outputs, the other has {len(theirs)}")
     ops = case.ops - {"Cast"} if len(case.ops) > 1 else case.ops
     exact = ops <= (EXACT - REWRITTEN if loose_zero else EXACT)
+    # ONNX Runtime computes neighbouring nodes of 16-bit floats in float32, without rounding what goes between them.
+    if len(case.model.graph.node) > 1 and any(v.dtype in ("float16", "bfloat16") for v in case.vals.values()):
+        exact = False
     noise = None
     for i, (a, b) in enumerate(zip(mine, theirs)):
         if b is None or isinstance(b, (list, dict)):
@@ -166,11 +169,11 @@ def perturbed(case, interp):
     for run in range(RUNS):
         model = onnx.ModelProto()
         model.CopyFrom(case.model)
-        feeds = {n: perturbed(rng, x) for n, x in case.feeds.items()}
+        feeds = {n: with_noise(rng, x) for n, x in case.feeds.items()}
         for t in model.graph.initializer:
             x = onnx.numpy_helper.to_array(t)
             if x.dtype.kind == "f" and x.size:
-                t.CopyFrom(onnx.numpy_helper.from_array(perturbed(rng, x), t.name))
+                t.CopyFrom(onnx.numpy_helper.from_array(with_noise(rng, x), t.name))
         nodes = list(model.graph.node)
         if len(nodes) > 1:
             del model.graph.node[:]
@@ -182,7 +185,7 @@ def perturbed(case, interp):
                         t = names[o].dtype
                         shape = names[o].shape or ()
                         by = float(ml_dtypes.finfo(values.numpy_of(t)).eps) * NOISE * rng.uniform(-1, 1, shape)
-                        last.output[k] = o + "_shaken"
+                        last.output[k] = o + "_exact"
                         factor = np.asarray(1 + by).astype(values.numpy_of(t))
                         model.graph.initializer.append(
                             onnx.helper.make_tensor(o + "_by", values.number(t), shape, factor.tobytes(), raw=True))
@@ -193,7 +196,7 @@ def perturbed(case, interp):
                         room = np.array((run % 3 - 1) * UNITS * tiny, values.numpy_of(t))  # zeros change too
                         model.graph.initializer.append(
                             onnx.helper.make_tensor(o + "_tiny", values.number(t), (), room.tobytes(), raw=True))
-                        model.graph.node.append(onnx.helper.make_node("Mul", [o + "_shaken", o + "_by"], [o + "_scaled"]))
+                        model.graph.node.append(onnx.helper.make_node("Mul", [o + "_exact", o + "_by"], [o + "_scaled"]))
                         model.graph.node.append(onnx.helper.make_node("Add", [o + "_scaled", o + "_tiny"], [o]))
         try:
             out.append([np.asarray(x) for x in interp(model.SerializeToString(), feeds)])
@@ -202,7 +205,7 @@ def perturbed(case, interp):
     return out
 
 
-def perturbed(rng, x):
+def with_noise(rng, x):
     if x.dtype.kind != "f":
         return x
     with np.errstate(all="ignore"):

@@ -660,11 +660,12 @@ def _(p):
     return is_int(p) and q.dtype == np.float16 and p.diff.mine == want
 
 
-@row("quantize-infinite", "QuantizeLinear", TENON, "An infinite quotient saturates. ONNX Runtime converts it to an integer first; ONNX does not say what NaN becomes.",
+@row("quantize-infinite", "QuantizeLinear", TENON, "A quotient saturates, however large it is. ONNX Runtime converts one beyond int32 to an integer first; ONNX does not say what NaN becomes.",
      "The quantization formula is `y = saturate((x / y_scale) + y_zero_point)`.")
 def _(p):
     q, (low, high) = quotient(p), limits(p)
-    return is_int(p) and (np.isnan(q) | (np.isposinf(q) & (p.diff.mine == high)) | (np.isneginf(q) & (p.diff.mine == low)))
+    with np.errstate(all="ignore"): beyond = np.abs(q.astype(np.float64)) >= 2.0**31
+    return is_int(p) and (np.isnan(q) | (beyond & (q > 0) & (p.diff.mine == high)) | (beyond & (q < 0) & (p.diff.mine == low)))
 
 
 @row("max-of-infinite", "GlobalMaxPool MaxPool", TENON, "The largest of elements that are all -inf is -inf. ONNX Runtime begins with the lowest finite value.",

@@ -8,6 +8,8 @@
 //             already proven.  NULL after LOOP_GUARDS guards.
 #include "lower/element/element.h"
 
+#include <math.h>
+
 // A guard speaks of loop variables alone: where an index is already a guard's, of what that is.
 static Dim without_guards(void *ctx, Dim sym) {
   const ElementBuilder *e = ctx;
@@ -49,9 +51,10 @@ const LoopExpr *elem_holds(ElementBuilder *e, int since) {
   return all;
 }
 
+// What a guarded load gives by itself: not -0, by which some models pad.
 static bool is_zero(const LoopExpr *x) {
   if (x->kind != LX_CONST) return false;
-  return dtype_is_float(x->dtype) ? x->f == 0 : x->i == 0;
+  return dtype_is_float(x->dtype) ? x->f == 0 && !signbit(x->f) : x->i == 0;
 }
 
 bool type_is_empty(const Type *t) {

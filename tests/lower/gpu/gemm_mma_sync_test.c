@@ -74,9 +74,9 @@ TEST(warps_refuse_what_they_cannot_multiply) {
              {"bf16", "half", 64, 128, 4, 160, "2", "whole ones of 16"},
              {"bf16", "half", 64, 64, 6, 64, "2", "do not split the depth"},
              {"bf16", "half", 64, 64, 4, 64, "2 cluster=2", "one tile at a time"},
-             {"bf16", "half", 20, 128, 4, 128, "2", "pieces of 16 bytes"},
-             {"f32", "tf32", 18, 128, 4, 128, "2", "pieces of 16 bytes"},
-             {"i8", "int8", 40, 128, 4, 128, "2", "pieces of 16 bytes"}};
+             {"bf16", "half", 20, 128, 4, 128, "2", "runs of 16 bytes"},
+             {"f32", "tf32", 18, 128, 4, 128, "2", "runs of 16 bytes"},
+             {"i8", "int8", 40, 128, 4, 128, "2", "runs of 16 bytes"}};
   Arena a;
   arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {

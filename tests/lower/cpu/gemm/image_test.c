@@ -215,6 +215,7 @@ TEST(image_lines_stay_small) {
         FAIL("%s x [%s] w [%s] %s: %s", c.op, c.x, c.w, c.attrs, d.text);
       else
         count(&c, &r.compiled, LINE_STATEMENTS_MOST);
+      program_release(r.program);
       graph_free(g);
     }
     arena_deinit(&arena);
