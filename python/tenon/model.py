@@ -57,6 +57,8 @@ class Model:
         ranges: Optional[Mapping[str, Range]] = None,
         keep: Sequence[Any] = (),
     ) -> None:
+        if not isinstance(program, int):
+            raise TypeError("a Model is made by tenon.compile (of a model) or tenon.load (of a compiled one)")
         self._program = program
         self._finalizer = weakref.finalize(self, _ffi.free, self.RELEASE, program, os.getpid())
         self._finalizer.atexit = False
@@ -229,6 +231,8 @@ class Model:
         >>> tenon.load(path).inputs[0].name
         'image'
         """
+        if _is_same_file(path, self._source):
+            raise InvalidError(f"{os.fspath(path)} is the model that this was compiled from; give the output another name")
         if not force and _holds_something_else(path):
             raise InvalidError(f"{os.fspath(path)} is there already and is no compiled model; force=True replaces it")
         error = _ffi.Error()
@@ -246,6 +250,13 @@ class Model:
         )
         name = os.path.basename(self._source) or "model"
         return f"<tenon.Model {name} for {self.target}: {said}>"
+
+
+def _is_same_file(path: Union[str, "os.PathLike[str]"], source: str) -> bool:
+    try:
+        return bool(source) and not os.fspath(source).endswith(".tenon") and os.path.samefile(path, source)
+    except (OSError, ValueError):
+        return False
 
 
 def _holds_something_else(path: Union[str, "os.PathLike[str]"]) -> bool:

@@ -330,6 +330,8 @@ class InferenceSession:
             raise NoSuchFile(f"Load model from {path} failed: the file does not exist")
         try:
             if path is not None and path.endswith(".tenon"):
+                if any("max_memory" in given for given in self._providers.values()):
+                    raise errors.InvalidError(f"{path} is a compiled model, whose code no limit holds: max_memory goes with a model")
                 made = load(path, threads=self._options.intra_op_num_threads or None)
             else:
                 made = self._compile(inputs=sorted(inputs))

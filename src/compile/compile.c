@@ -143,7 +143,8 @@ static tenon_status stages(Graph *g, const CompileOptions *o, CompileStage until
   return TENON_OK;
 }
 
-// Bytes of the files that hold the model and its weights, and of constants in memory.
+// Bytes of the files that hold the model and its weights, and of constants in memory, as large as
+// they are in the model: a sparse tensor of few bytes does not ask for more by being dense.
 static int64_t weight_bytes(Graph *g) {
   static _Thread_local Diag quiet;
   int64_t sum = 0;
@@ -157,7 +158,7 @@ static int64_t weight_bytes(Graph *g) {
     const ConstData *c = g->node.v[i]->op == OP_const ? g->node.v[i]->data : NULL;
     if (c && c->mem && !c->source && !ck_add(sum, c->bytes, &sum)) sum = INT64_MAX;
   }
-  return sum;
+  return MAX(sum - g->expanded_bytes, 0);
 }
 
 // What a small model may take; weights need more.

@@ -139,10 +139,11 @@ struct Graph {
   uint32_t nparams_made;     // params never merge
   const char
       *origin;  // name of new nodes that are given none: what a rewrite is replacing; may be NULL
-  const struct CustomOp *custom;      // ops that the user registered; linked list, read-only
-  int64_t memory_limit;               // bytes a folded constant may take while building
-  int64_t known_work;                 // operations spent on contents known while building
-  unsigned fast;                      // fast-math flags (FAST_*) of the optimiser and of lowering
+  const struct CustomOp *custom;  // ops that the user registered; linked list, read-only
+  int64_t memory_limit;           // bytes a folded constant may take while building
+  int64_t expanded_bytes;         // of constants that are larger than in the model's file, in sum
+  int64_t known_work;             // operations spent on contents known while building
+  unsigned fast;                  // fast-math flags (FAST_*) of the optimiser and of lowering
   const struct TargetTraits *traits;  // of what it was optimised for (ir/traits.h); never NULL
   struct SameDims *same;  // where inference notes sizes that only a run can compare; NULL: nowhere
 };

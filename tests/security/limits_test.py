@@ -135,6 +135,15 @@ def attributes(n): return whole(node("Abs", ["x"], ["y"], *[field(1, f"a{i}".enc
 def outputs(n): return whole(node("Split", ["x"], [format(i, "x") for i in range(n)]), output("0"), value(11, "x", T.FLOAT, n))
 
 
+def sparse(n, elements):
+    """Sparse initialisers of one value each, which are large when dense."""
+    graph = h.make_graph([h.make_node("Sum", ["x"] + [f"w{i}" for i in range(n)], ["y"])], "g", line(elements), [h.make_tensor_value_info("y", T.FLOAT, [elements])])
+    for i in range(n):
+        values = nh.from_array(np.ones(1, np.float32), f"w{i}")
+        graph.sparse_initializer.append(h.make_sparse_tensor(values, ints("at", [0]), [elements]))
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
 DEPTHS = [1, 3, 5, 8, 10, 16, 20, 28, 40, 60, 64, 65, 100, 300, 1000]
 COUNTS = [10, 100, 255, 256, 257, 1000, 3000, 10000, 20000, 40000, 60000]
 MANY = {
@@ -151,6 +160,7 @@ MANY = {
     "list": (lambda s: long_list(10 * s), COUNTS),
     "attributes": (lambda s: attributes(min(s, 40000)), COUNTS),
     "outputs": (lambda s: outputs(s), COUNTS),
+    "sparse": (lambda s: sparse(s, 10**7), [1, 6, 7, 30, 200]),
     "range": (lambda s: one("Range", ["a", "b", "d"], [nh.from_array(np.array(v, np.float32), n) for n, v in (("a", 0), ("b", 2.0**s), ("d", 1))], line(1)), [4, 16, 24, 32, 50]),
     "one_hot": (lambda s: ([h.make_node("Cast", ["x"], ["i"], to=T.INT64), h.make_node("OneHot", ["i", "d", "v"], ["y"], "hot")], line(8), [ints("d", 1 << s), ones("v", 2)]), [4, 16, 24, 32, 50]),
     "einsum": (lambda s: one("Einsum", ["x", "x"], [], line(2, 2), equation=",".join([" " * s + "ij", "jk" + " " * s]) + "->ik"), [1, 1000, 100000]),

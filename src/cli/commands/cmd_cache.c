@@ -126,7 +126,12 @@ static int export_cache(Cli *c, const char *folder) {
   CacheMoved m;
   const char *path = opt_text(c, OPT_cache_output, NULL);
   if (!path) return cli_usage(c, "cache: export writes an archive: tenon cache export -o F");
-  int rc = cli_exit_of(cache_export(folder, path, &c->arena, &c->diag, &m));
+  CacheList l;
+  int rc = cli_exit_of(cache_list(folder, false, &c->arena, &c->diag, &l));
+  for (int64_t i = 0; i < l.n && !rc; i++)
+    if (files_input(c, str_printf(&c->arena, "%s/%s", folder, l.file[i].name), "the kernel"))
+      rc = CLI_USAGE;
+  if (!rc) rc = cli_exit_of(cache_export(folder, path, &c->arena, &c->diag, &m));
   if (!rc) print_moved(c, "exported", path, &m);
   return rc;
 }

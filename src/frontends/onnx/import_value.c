@@ -148,9 +148,13 @@ Node *import_sparse(Import *im, const OnnxSparse *s, Str name, Where at) {
       !dtype_bytes((DType)s->values.dtype, count, &nbytes))
     return graph_fail(g, TENON_EFORMAT, at, "sparse tensor '%.*s' has an impossible shape or type",
                       STR_ARG(name));
-  if (nbytes > g->memory_limit)
-    return graph_fail(g, TENON_EUNSUPPORTED, at, "sparse tensor '%.*s' is %lld bytes when dense",
-                      STR_ARG(name), (long long)nbytes);
+  const int64_t most = (int64_t)LIMIT_ONNX_SPARSE_MIB << 20;
+  if (nbytes > most - g->expanded_bytes)
+    return graph_fail(g, TENON_EUNSUPPORTED, at,
+                      "sparse tensor '%.*s' is %lld bytes when dense; the limit for all of a model "
+                      "is %d MiB",
+                      STR_ARG(name), (long long)nbytes, LIMIT_ONNX_SPARSE_MIB);
+  g->expanded_bytes += nbytes;
   void *dense = arena_alloc(im->arena, nbytes + 1);
   tenon_status st = densify(im, s, at, count, nbytes, dense);
   if (st) {
