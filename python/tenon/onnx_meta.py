@@ -7,12 +7,13 @@ by Tenon before, so a damaged one never comes here; what cannot be read gives No
 from __future__ import annotations
 
 import mmap
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 ELEMENTS = ("undefined", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "double",
             "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
             "float8e5m2fnuz", "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2")
 DEPTH = 8  # of types within types
+NO_VERSION = (1 << 63) - 1  # what ONNX Runtime gives of a model that states none
 
 Dim = Union[int, str, None]
 
@@ -22,6 +23,23 @@ class Declared(NamedTuple):
     name: str
     type: str
     shape: Optional[List[Dim]]
+
+
+class External(NamedTuple):
+    """An initializer that lies in another file."""
+    name: str
+    element: int  # of TensorProto.DataType
+    shape: Tuple[int, ...]
+    location: str
+    offset: int
+    length: int  # -1: as many bytes as its elements have
+
+
+class NodeName(NamedTuple):
+    """A node of the graph, without its operands."""
+    name: str
+    domain: str
+    op_type: str
 
 
 class Meta(NamedTuple):
@@ -129,7 +147,7 @@ def _pair(data: Any, start: int, end: int) -> Tuple[str, str]:
 
 def _read(data: Any) -> Meta:
     names = {2: "producer_name", 3: "producer_version", 4: "domain", 6: "description"}
-    text, custom, version = dict.fromkeys(list(names.values()) + ["graph_name", "graph_description"], ""), {}, 0
+    text, custom, version = dict.fromkeys(list(names.values()) + ["graph_name", "graph_description"], ""), {}, NO_VERSION
     inputs: List[Declared] = []
     outputs: List[Declared] = []
     initializers = set()
@@ -151,6 +169,79 @@ def _read(data: Any) -> Meta:
     return Meta(text, version, custom, inputs, outputs, frozenset(initializers))
 
 
+def _external(data: Any, start: int, end: int) -> Optional[External]:
+    """A TensorProto's place in another file; None where its elements are in the model."""
+    dims: List[int] = []
+    element, name, place = 0, "", {}
+    for number, a, b in _fields(data, start, end):
+        if number == 1 and not b:
+            dims.append(_signed(a))
+        elif number == 1:
+            while a < b:
+                value, a = _varint(data, a)
+                dims.append(_signed(value))
+        elif number == 2:
+            element = a
+        elif number == 8:
+            name = _text(data, a, b)
+        elif number == 13:
+            key, value_text = _pair(data, a, b)
+            place[key] = value_text
+    if "location" not in place:
+        return None
+    return External(name, element, tuple(dims), place["location"], int(place.get("offset") or 0), int(place.get("length") or -1))
+
+
+def _graph(data: Any) -> Iterator[Tuple[int, int, int]]:
+    for number, a, b in _fields(data, 0, len(data)):
+        if number == 7:
+            yield from _fields(data, a, b)
+
+
+def _denoted(data: Any, start: int, end: int) -> Iterator[Tuple[str, str]]:
+    """(symbol, denotation) of the sizes of a ValueInfoProto that is a tensor."""
+    spans = [(start, end)]
+    for wanted in (2, 1, 2, 1):  # type, tensor_type, shape, dim
+        spans = [(a, b) for at, to in spans for number, a, b in _fields(data, at, to) if number == wanted and b]
+    for at, to in spans:
+        parts = {number: _text(data, a, b) for number, a, b in _fields(data, at, to) if b}
+        if parts.get(2) and parts.get(3):
+            yield parts[2], parts[3]
+
+
+def _opened(source: Any, look: Callable[[Any], Any], otherwise: Any) -> Any:
+    """What `look` finds in a model's bytes; `otherwise` where they cannot be read as a model."""
+    try:
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return look(memoryview(source))
+        with open(source, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return look(data)
+    except (ValueError, IndexError, OSError, OverflowError):
+        return otherwise
+
+
+def externals(source: Any) -> List[External]:
+    """The initializers of the main graph that lie in other files."""
+    return _opened(source, lambda data: [x for n, a, b in _graph(data) if n == 5 for x in [_external(data, a, b)] if x], [])
+
+
+def denotations(source: Any) -> List[Tuple[str, str]]:
+    """(symbol, denotation) of every symbolic size of an input that has one."""
+    return _opened(source, lambda data: [x for n, a, b in _graph(data) if n == 11 for x in _denoted(data, a, b)], [])
+
+
+def nodes(source: Any) -> List[NodeName]:
+    """The nodes of the main graph."""
+    def look(data: Any) -> List[NodeName]:
+        found = []
+        for number, a, b in _graph(data):
+            if number == 1:
+                parts = {n: _text(data, c, d) for n, c, d in _fields(data, a, b) if n in (3, 4, 7)}
+                found.append(NodeName(parts.get(3, ""), parts.get(7, ""), parts.get(4, "")))
+        return found
+    return _opened(source, look, [])
+
+
 def read(source: Any) -> Optional[Meta]:
     """The metadata of an ONNX model, from a path or bytes; None of any other file.
 
@@ -158,12 +249,5 @@ def read(source: Any) -> Optional[Meta]:
     >>> onnx_meta.read("examples/digits/digits.onnx").inputs[0]
     Declared(name='image', type='tensor(float)', shape=['batch', 8, 8])
     """
-    try:
-        if not isinstance(source, (bytes, bytearray, memoryview)):
-            with open(source, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                found = _read(data)
-        else:
-            found = _read(memoryview(source))
-    except (ValueError, IndexError, OSError, OverflowError):
-        return None
-    return found if found.inputs or found.outputs else None
+    found = _opened(source, _read, None)
+    return found if found is not None and (found.inputs or found.outputs) else None

@@ -14,54 +14,45 @@ at once.  What only tunes ONNX Runtime (optimisation levels, arenas, logging) is
 """
 from __future__ import annotations
 
+import collections.abc
 import os
-import sys
+import platform
+import shutil
 import threading
-import types
 import warnings
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import errors, gpu, onnx_meta, options as options_by_name, ort_special
-from .dtypes import BY_CODE, BY_NAME, BY_NUMPY, array_dtype
+from .dtypes import BY_NAME
 from .model import Model, compile, load
+from .ort_devices import (PROVIDERS, AdapterFormat, LoraAdapter, ModelCompiler, OrtArenaCfg, OrtDeviceMemoryType,  # noqa: F401
+                          OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice, OrtExternalInitializerInfo, OrtHardwareDevice,
+                          OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtSyncStream, create_and_register_allocator,
+                          create_and_register_allocator_v2, get_ep_devices, register_execution_provider_library,
+                          unregister_execution_provider_library)
+from .ort_errors import (EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, ModelLoadCanceled,  # noqa: F401
+                         ModelLoaded, ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented, OnnxRuntimeError,
+                         RuntimeException, made as _error, of_loading, of_running)
+from .ort_install import install, uninstall  # noqa: F401
 from .ort_options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtAllocatorType,  # noqa: F401
-                          OrtMemType, RunOptions, SessionOptions)
+                          OrtCompileApiFlags, OrtExecutionProviderDevicePolicy, OrtMemType, OrtSparseFormat, RunOptions,
+                          SessionOptions)
+from .ort_profile import Recorder
+from .ort_values import (NAMES, IOBinding, OrtDevice, OrtDeviceVendorId, OrtValue, OrtValueVector, SessionIOBinding,  # noqa: F401
+                         SparseTensor, as_numpy, copy_tensors, dtype_of)
 from .tools import targets
 
-__version__ = "1.23.0"  # of the interface that this follows: programs ask for at least some version
-
-# ---- errors: ONNX Runtime's classes ----
-
-
-class OnnxRuntimeError(Exception):
-    """What all of them have in common here; ``__cause__`` is Tenon's own exception."""
-
-
-Fail, InvalidArgument, NoSuchFile, NoModel, EngineError, RuntimeException, InvalidProtobuf, ModelLoaded, NotImplemented, InvalidGraph, \
-    EPFail = (type(name, (OnnxRuntimeError,), {"__module__": __name__}) for name in (
-        "Fail", "InvalidArgument", "NoSuchFile", "NoModel", "EngineError", "RuntimeException", "InvalidProtobuf", "ModelLoaded",
-        "NotImplemented", "InvalidGraph", "EPFail"))
-
-_LOADING = ((errors.FormatError, InvalidProtobuf), (errors.InvalidError, InvalidGraph), (errors.UnsupportedError, NotImplemented),
-            (errors.FileError, Fail))
-_RUNNING = ((errors.InvalidError, InvalidArgument), (errors.UnsupportedError, NotImplemented), (errors.DeviceError, EPFail))
-
-
-def _as_ort(error: errors.TenonError, table: Sequence[Tuple[type, type]]) -> OnnxRuntimeError:
-    made = next((ort for ours, ort in table if isinstance(error, ours)), RuntimeException)
-    return made(str(error))
-
+__version__ = version = "1.31.1"  # of the interface that this follows: programs ask for at least some version
+__author__ = "Tenon"
+package_name, cuda_version = "onnxruntime", ""
 
 # ---- providers ----
 
-_PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
-
-
 def get_all_providers() -> List[str]:
     """Providers that Tenon has a target for, the fastest first."""
-    return list(_PROVIDERS)
+    return list(PROVIDERS)
 
 
 def get_available_providers() -> List[str]:
@@ -72,7 +63,7 @@ def get_available_providers() -> List[str]:
     True
     """
     have = {t.name for t in targets() if t.available}
-    return [name for name, target in _PROVIDERS.items() if target in have or target == "cpu"]
+    return [name for name, target in PROVIDERS.items() if target in have or target == "cpu"]
 
 
 def get_device() -> str:
@@ -80,205 +71,61 @@ def get_device() -> str:
     return "GPU" if "CUDAExecutionProvider" in get_available_providers() else "CPU"
 
 
-def _chosen(providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Mapping[str, Any]]]) -> Dict[str, Dict[str, Any]]:
+def check_and_normalize_provider_args(providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Mapping[Any, Any]]],
+                                      available_provider_names: Sequence[str]) -> Tuple[List[str], List[Dict[str, str]]]:
+    """Names and options of the providers that are asked for, as ONNX Runtime checks them."""
+    if providers is None:
+        return [], []
+    if not isinstance(providers, collections.abc.Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if provider_options is None:
+        pairs = [(p, {}) if isinstance(p, str) else p for p in providers]
+        if not all(isinstance(p, (tuple, list)) and len(p) == 2 and isinstance(p[0], str) and isinstance(p[1], Mapping) for p in pairs):
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+    else:
+        if len(providers) != len(provider_options):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        if not all(isinstance(p, str) for p in providers):
+            raise ValueError("Only string values for 'providers' are supported if 'provider_options' is given.")
+        if not all(isinstance(o, Mapping) for o in provider_options):
+            raise ValueError("'provider_options' values must be dicts.")
+        pairs = list(zip(providers, provider_options))
+    chosen: Dict[str, Dict[str, str]] = {}
+    for name, options in pairs:
+        if name not in available_provider_names:
+            warnings.warn(f"Specified provider '{name}' is not in available provider names."
+                          f"Available providers: '{', '.join(available_provider_names)}'")
+        if name in chosen:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.")
+            continue
+        chosen[name] = {str(key): str(value) for key, value in options.items()}
+    return list(chosen), list(chosen.values())
+
+
+_FOR_GPUS = (OrtExecutionProviderDevicePolicy.PREFER_GPU, OrtExecutionProviderDevicePolicy.MAX_PERFORMANCE)
+
+
+def _by_policy(options: SessionOptions) -> List[Any]:
+    """The providers that the session's options name, or that their policy chooses."""
+    if options._providers or options._policy is None:
+        return list(options._providers)
+    if isinstance(options._policy, OrtExecutionProviderDevicePolicy):
+        return get_available_providers() if options._policy in _FOR_GPUS else ["CPUExecutionProvider"]
+    return list(dict.fromkeys(d.ep_name for d in options._policy(get_ep_devices(), {}, {}, len(PROVIDERS))))
+
+
+def _chosen(providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Mapping[str, Any]]],
+            options: SessionOptions) -> Dict[str, Dict[str, str]]:
     """The providers that are asked for and available, with their options; the CPU's comes last, and always."""
-    have, chosen = get_available_providers(), {}
-    for i, given in enumerate(providers or ()):
-        name, options = given if isinstance(given, (tuple, list)) else (given, (provider_options or {})[i] if provider_options else {})
-        if name in have:
-            chosen[name] = dict(options)
-        else:
-            warnings.warn(f"Specified provider '{name}' is not in available provider names. Available providers: '{', '.join(have)}'")
+    have = get_available_providers()
+    try:
+        names, given = check_and_normalize_provider_args(providers if providers else _by_policy(options), provider_options, have)
+    except ValueError as error:
+        warnings.warn(f"EP Error {error} when using {providers}: falling back to the CPU")
+        names, given = [], []
+    chosen = {name: told for name, told in zip(names, given) if name in have}
     chosen.setdefault("CPUExecutionProvider", {})
     return chosen
-
-
-# ---- values ----
-
-_NUMPY_NAMES = {i: name for i, name in enumerate(onnx_meta.ELEMENTS)}
-
-
-def _type_of(array: np.ndarray) -> str:
-    kind = BY_NAME["string"] if array.dtype.kind in "OUS" else BY_NUMPY.get(array.dtype)
-    return f"tensor({_NUMPY_NAMES[kind.code]})" if kind is not None else "tensor(undefined)"
-
-
-def _dtype_of(element: Any) -> np.dtype:
-    """NumPy's dtype of a dtype, or of a number of ONNX's TensorProto.DataType."""
-    return array_dtype(BY_CODE[element]) if isinstance(element, int) else np.dtype(element)
-
-
-def _as_numpy(x: Any) -> Any:
-    """What a run is fed: ONNX Runtime gives NumPy arrays back whatever came in."""
-    if isinstance(x, OrtValue):
-        return x.numpy()
-    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
-        return x
-    return np.from_dlpack(x.detach() if hasattr(x, "detach") else x)
-
-
-def _host_only(device_type: str) -> None:
-    if str(device_type).lower() not in ("cpu", "cuda_pinned"):
-        raise NotImplemented(
-            f"an OrtValue is made in the memory of the CPU here, not of '{device_type}': for a GPU give "
-            "io_binding the arrays of a library that has memory there (bind_input with a tensor's data_ptr())"
-        )
-
-
-class OrtValue:
-    """A tensor in the memory of the CPU, which NumPy shares; as a result of `IOBinding` also one on a GPU.
-
-    >>> import numpy as np, tenon.ort as ort
-    >>> v = ort.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
-    >>> v.shape(), v.data_type(), v.device_name()
-    ([2, 3], 'tensor(float)', 'cpu')
-    """
-
-    def __init__(self, array: Union[np.ndarray, gpu.Memory]) -> None:
-        self._array = array
-
-    @staticmethod
-    def ortvalue_from_numpy(numpy_obj: Any, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
-        _host_only(device_type)
-        return OrtValue(np.ascontiguousarray(numpy_obj) if np.ndim(numpy_obj) else np.asarray(numpy_obj))
-
-    @staticmethod
-    def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> "OrtValue":
-        return OrtValue(np.ascontiguousarray(data).view(_dtype_of(onnx_element_type)))
-
-    @staticmethod
-    def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu",
-                                     device_id: int = 0) -> "OrtValue":
-        _host_only(device_type)
-        return OrtValue(np.zeros(tuple(shape), _dtype_of(element_type)))
-
-    @staticmethod
-    def from_dlpack(x: Any, is_bool_tensor: bool = False) -> "OrtValue":
-        array = np.from_dlpack(x)
-        return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
-
-    def numpy(self) -> np.ndarray:
-        if isinstance(self._array, gpu.Memory):
-            raise NotImplemented("the tensor is on a GPU, in memory of the caller's: copy it with the library that has it")
-        return self._array
-
-    def update_inplace(self, np_arr: np.ndarray) -> None:
-        self._array[...] = np_arr
-
-    def shape(self) -> List[int]:
-        return list(self._array.shape)
-
-    def data_type(self) -> str:
-        return _type_of(self._array)
-
-    def element_type(self) -> int:
-        kind = BY_NAME["string"] if self._array.dtype.kind in "OUS" else BY_NUMPY[self._array.dtype]
-        return kind.code
-
-    def data_ptr(self) -> int:
-        on_gpu = isinstance(self._array, gpu.Memory)
-        return (self._array.__cuda_array_interface__ if on_gpu else self._array.__array_interface__)["data"][0]
-
-    def device_name(self) -> str:
-        return "cuda" if isinstance(self._array, gpu.Memory) else "cpu"
-
-    def has_value(self) -> bool:
-        return True
-
-    def is_tensor(self) -> bool:
-        return True
-
-    def is_sparse_tensor(self) -> bool:
-        return False
-
-    def is_tensor_sequence(self) -> bool:
-        return False
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Tuple[int, int]:
-        return self._array.__dlpack_device__()
-
-    def __array__(self, *args: Any, **options: Any) -> np.ndarray:
-        return np.asarray(self._array, *args, **options)
-
-
-class IOBinding:
-    """Inputs and outputs that are said once and used by every `InferenceSession.run_with_iobinding`.
-
-    >>> import numpy as np, tenon.ort as ort
-    >>> session = ort.InferenceSession("examples/digits/digits.onnx")
-    >>> binding = session.io_binding()
-    >>> binding.bind_cpu_input("image", np.zeros((1, 8, 8), np.float32))
-    >>> binding.bind_output("probability")
-    >>> session.run_with_iobinding(binding)
-    >>> binding.copy_outputs_to_cpu()[0].shape
-    (1, 10)
-    """
-
-    def __init__(self, session: "InferenceSession") -> None:
-        self._session = session
-        self._inputs: Dict[str, Any] = {}
-        self._outputs: Dict[str, Any] = {}
-        self._results: List[OrtValue] = []
-
-    def _name(self, name: str, among: Sequence[NodeArg], what: str) -> str:
-        if not any(v.name == name for v in among):
-            raise InvalidArgument(f"Failed to find {what} name in the mapping: {name}")
-        return name
-
-    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        self._inputs[self._name(name, self._session.get_inputs(), "input")] = np.asarray(_as_numpy(arr_on_cpu))
-
-    def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int) -> None:
-        memory = _memory(device_type, device_id, element_type, shape, buffer_ptr)
-        self._inputs[self._name(name, self._session.get_inputs(), "input")] = memory
-
-    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        self._inputs[self._name(name, self._session.get_inputs(), "input")] = ortvalue._array
-
-    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
-                    shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
-        if device_type == "cuda" and not buffer_ptr:
-            raise NotImplemented("an output on a GPU needs a buffer of the caller's")
-        room = None if not buffer_ptr else _memory(device_type, device_id, element_type, shape or (), buffer_ptr)
-        self._outputs[self._name(name, self._session.get_outputs(), "output")] = room
-
-    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        self._outputs[self._name(name, self._session.get_outputs(), "output")] = ortvalue._array
-
-    def synchronize_inputs(self) -> None:
-        """Nothing to wait for: what is on a GPU is read after what is in CUDA's default stream."""
-
-    def synchronize_outputs(self) -> None:
-        """Nothing to wait for: a run has ended when it returns."""
-
-    def get_outputs(self) -> List[OrtValue]:
-        return self._results
-
-    def copy_outputs_to_cpu(self) -> List[np.ndarray]:
-        return [v.numpy() for v in self._results]
-
-    def clear_binding_inputs(self) -> None:
-        self._inputs.clear()
-
-    def clear_binding_outputs(self) -> None:
-        self._outputs.clear()
-        self._results = []
-
-
-def _memory(device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
-            address: int) -> Union[np.ndarray, gpu.Memory]:
-    """An array over the caller's memory, which must outlive it."""
-    dtype = _dtype_of(element_type)
-    if device_type == "cuda":
-        return gpu.Memory(address, dtype, tuple(shape), device_id)
-    if device_type not in ("cpu", "cuda_pinned"):
-        raise NotImplemented(f"memory of '{device_type}' cannot be bound: Tenon takes the CPU's and CUDA's")
-    holder = types.SimpleNamespace(__array_interface__={"version": 3, "typestr": "|u1", "data": (address, False),
-                                                        "shape": (int(np.prod(shape, dtype=np.int64)) * dtype.itemsize,)})
-    return np.asarray(holder).view(dtype).reshape(tuple(shape))
 
 
 # ---- sessions ----
@@ -305,12 +152,15 @@ class InferenceSession:
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._variants: Dict[FrozenSet[str], Model] = {}
         self._picks: Dict[Tuple[str, ...], Tuple[List[str], List[int]]] = {}
+        self._recorder = Recorder(self._options.profile_file_prefix) if self._options.enable_profiling else None
         self.set_providers(providers, provider_options)
+        if self._options.optimized_model_filepath:
+            _write_model(self._source, self._options.optimized_model_filepath)
 
     def set_providers(self, providers: Optional[Sequence[Any]] = None,
                       provider_options: Optional[Sequence[Mapping[str, Any]]] = None) -> None:
         """Compiles the model for the first of these that is available, or for the CPU."""
-        self._providers = _chosen(providers, provider_options)
+        self._providers = _chosen(providers, provider_options, self._options)
         self._variants.clear()
         self._model = self._compiled(frozenset())
         self._special = ort_special.Special(self._model, self._compile) if ort_special.wanted(self._model) else None
@@ -326,61 +176,73 @@ class InferenceSession:
         if made is not None:
             return made
         path = self._model_path
-        if path is not None and not os.path.isfile(path):
-            raise NoSuchFile(f"Load model from {path} failed: the file does not exist")
+        if path is not None and not os.path.exists(path):
+            raise _error(NoSuchFile, f"Load model from {path} failed:Load model {path} failed. File doesn't exist")
         try:
             if path is not None and path.endswith(".tenon"):
                 if any("max_memory" in given for given in self._providers.values()):
                     raise errors.InvalidError(f"{path} is a compiled model, whose code no limit holds: max_memory goes with a model")
-                made = load(path, threads=self._options.intra_op_num_threads or None)
+                made = load(path, threads=self._threads())
             else:
                 made = self._compile(inputs=sorted(inputs))
         except errors.TenonError as error:
-            raise _as_ort(error, _LOADING) from error
+            raise of_loading(error, path) from error
         self._variants[inputs] = made
         return made
 
+    def _threads(self) -> Optional[int]:
+        own = self._options.intra_op_num_threads
+        return own or (None if self._options.use_per_session_threads else _global_threads) or None
+
     def _compile(self, dims: Optional[Mapping[str, int]] = None, **options: Any) -> Model:
-        target = _PROVIDERS[next(iter(self._providers))]
+        target = PROVIDERS[next(iter(self._providers))]
         if not any(t.name == target and t.available for t in targets()):
             target = "auto"
         named, _ = options_by_name.split(next(iter(self._providers.values())))
-        return compile(self._source, target=target, threads=self._options.intra_op_num_threads or None, **named,
-                       dims={**(getattr(self._options, "dims", None) or {}), **(dims or {})}, progress=False, **options)
+        said, weights = self._options, _weights(self._options, self._source)
+        fixed = {symbol: said._denoted[what] for symbol, what in onnx_meta.denotations(self._source) if what in said._denoted} \
+            if said._denoted else {}
+        return compile(self._source, target=target, threads=self._threads(), weights=weights, **named,
+                       dims={**fixed, **said.dims, **(dims or {})}, progress=lambda _: said._cancelled, **options)
 
     # ---- running ----
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[RunOptions] = None) -> List[Any]:
         """The outputs of these names, or all of them (None), as NumPy arrays."""
+        if run_options is not None and run_options.terminate:
+            raise _error(Fail, "Exiting due to terminate flag being set to true.")
         feeds = [input_feed[name] for name in self._names if name in input_feed]
         if len(feeds) != len(self._names) or len(input_feed) != len(feeds):
             return self._run_others(output_names, input_feed)
         for i, x in enumerate(feeds):
             if type(x) is not np.ndarray:
-                feeds[i] = _as_numpy(x)
+                feeds[i] = as_numpy(x)
         model = None
         if self._special is not None:
             model, fewer = self._special.find(feeds)
             feeds = feeds if model is None else fewer
+        names, order = self._pick(output_names) if output_names else (None, ())
+        session = self._session_of(model or self._model)
         try:
-            if not output_names:
-                return self._session_of(model or self._model).run_list(feeds)
-            names, order = self._pick(output_names)
-            made = self._session_of(model or self._model).run_list(feeds, outputs=names)
+            if self._recorder is None:
+                made = session.run_list(feeds, outputs=names)
+            else:
+                made = self._recorder.run(session, lambda: session.run_list(feeds, outputs=names))
         except errors.TenonError as error:
-            raise _as_ort(error, _RUNNING) from error
-        return [made[i] for i in order]
+            raise of_running(error, self._inputs, {name: as_numpy(x) for name, x in input_feed.items()}) from error
+        return made if names is None else [made[i] for i in order]
 
     def _session_of(self, model: Model) -> Any:
         """This thread's session of the model, or of a program of it for some sizes."""
         try:
             return self._local.sessions[model]
         except AttributeError:
-            self._local.sessions = {model: model.session()}
+            self._local.sessions = {}
         except KeyError:
-            self._local.sessions[model] = model.session()
-        return self._local.sessions[model]
+            pass
+        made = self._local.sessions[model] = model.session(profile=self._recorder is not None)
+        return made
 
     def _pick(self, output_names: Sequence[str]) -> Tuple[List[str], List[int]]:
         """The outputs to compute, each once, and where among them each name is."""
@@ -389,24 +251,24 @@ class InferenceSession:
             have = [v.name for v in self._outputs]
             for name in key:
                 if name not in have:
-                    raise InvalidArgument(f"Invalid output name: {name}; the model has {', '.join(have)}")
+                    raise _error(InvalidArgument, f"Invalid output name:{name}; the model has {', '.join(have)}")
             names = [name for name in have if name in key]
             self._picks[key] = (names, [names.index(name) for name in key])
         return self._picks[key]
 
     def _run_others(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any]) -> List[Any]:
         """A feed with too few names or more: values for initialisers make another model, which is compiled then."""
-        missing = [n for n in self._names if n not in input_feed]
+        missing = [v.name for v in self._inputs if v.name not in input_feed and not v.type.startswith("optional")]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
         more = frozenset(n for n in input_feed if n not in self._names)
         for name in more - {v.name for v in self.get_overridable_initializers()}:
-            raise InvalidArgument(f"Invalid input name: {name}; the model takes {', '.join(self._names)}")
+            raise _error(InvalidArgument, f"Invalid input name: {name}; the model takes {', '.join(self._names)}")
         model = self._compiled(more)
         try:
-            made = model({name: _as_numpy(x) for name, x in input_feed.items()})
+            made = model({name: as_numpy(x) for name, x in input_feed.items()})
         except errors.TenonError as error:
-            raise _as_ort(error, _RUNNING) from error
+            raise of_running(error, self._inputs, input_feed) from error
         return [made[name] for name in output_names or [v.name for v in self._outputs]]
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
@@ -423,22 +285,46 @@ class InferenceSession:
 
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: Optional[RunOptions] = None) -> List[OrtValue]:
-        return [OrtValue(y) for y in self.run(output_names, input_dict_ort_values, run_options)]
+        results = self.run(output_names, input_dict_ort_values, run_options)
+        types_ = {v.name: v.type for v in self._outputs}
+        return [OrtValue._of(y, "" if isinstance(y, np.ndarray) else types_[name])
+                for name, y in zip(output_names or types_, results)]
+
+    def run_with_ortvaluevector(self, run_options: Optional[RunOptions], feed_names: Sequence[str], feeds: Sequence[OrtValue],
+                                fetch_names: Sequence[str], fetches: List[OrtValue], fetch_devices: Sequence[OrtDevice]) -> None:
+        """Appends the outputs of these names to `fetches`."""
+        fetches.extend(self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options))
 
     def io_binding(self) -> IOBinding:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
         rooms = {n: a for n, a in iobinding._outputs.items() if a is not None}
         names = list(iobinding._outputs) or [v.name for v in self._outputs]
-        if not rooms and not any(isinstance(x, gpu.Memory) for x in iobinding._inputs.values()):
-            iobinding._results = self.run_with_ort_values(names, iobinding._inputs, run_options)
-            return
         try:
-            made = self._model(dict(iobinding._inputs), out=rooms or None)
-        except errors.TenonError as error:
-            raise _as_ort(error, _RUNNING) from error
-        iobinding._results = [OrtValue(made[n]) for n in names]
+            self._pick(names)
+            if not rooms and not any(isinstance(x, gpu.Memory) for x in iobinding._inputs.values()):
+                found = self.run_with_ort_values(names, iobinding._inputs, run_options)
+            else:
+                made = self._model(dict(iobinding._inputs), out=rooms or None)
+                found = [OrtValue._of(made[n]) for n in names]
+        except (errors.TenonError, OnnxRuntimeError, ValueError) as error:
+            said = of_running(error, self._inputs, iobinding._inputs) if isinstance(error, errors.TenonError) else error
+            raise RuntimeError(f"Error in execution: {said}") from error
+        iobinding._results = OrtValueVector(found)
+
+    def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: Any = "cpu", device_id: int = 0,
+                                            vendor_id: int = -1) -> OrtValue:
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
+    def end_profiling(self) -> str:
+        """Writes the times of all runs so far as a Chrome trace and gives its name; "" without `enable_profiling`."""
+        return self._recorder.write() if self._recorder is not None else ""
+
+    def get_profiling_start_time_ns(self) -> int:
+        return self._recorder.begin_ns if self._recorder is not None else 0
 
     # ---- what it is ----
 
@@ -464,11 +350,52 @@ class InferenceSession:
     def get_session_options(self) -> SessionOptions:
         return self._options
 
+    def get_input_memory_infos(self) -> List[OrtMemoryInfo]:
+        return [_host_memory() for _ in self._inputs]
+
+    def get_output_memory_infos(self) -> List[OrtMemoryInfo]:
+        return [_host_memory() for _ in self._outputs]
+
+    def get_input_epdevices(self) -> List[OrtEpDevice]:
+        """The device of each input: that of the provider which the model is compiled for."""
+        device = next(d for d in get_ep_devices() if d.ep_name in self._providers)
+        return [device for _ in self._inputs]
+
+    def get_provider_graph_assignment_info(self) -> List[OrtEpAssignedSubgraph]:
+        """The nodes, which the session's provider runs; kept only where the session's options ask for it."""
+        if self._options._entries.get("session.record_ep_graph_assignment_info") != "1":
+            raise _error(Fail, "Session configuration entry 'session.record_ep_graph_assignment_info' must be set to \"1\" to retrieve "
+                         "EP graph assignment information.")
+        nodes = [OrtEpAssignedNode(*n) for n in onnx_meta.nodes(self._source)]
+        return [OrtEpAssignedSubgraph(next(iter(self._providers)), nodes)]
+
+    def get_tuning_results(self) -> List[Any]:
+        """None: schedules are chosen when a model is compiled."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """As get_tuning_results."""
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Kept for programs that call it: Tenon's providers have none."""
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Kept for programs that call it: Tenon keeps CUDA graphs itself."""
+
+    @property
+    def _sess(self) -> Any:
+        """The session of ONNX Runtime's extension module, for programs that reach for it."""
+        from . import ort_state
+        return ort_state.InferenceSession._around(self)
+
     def disable_fallback(self) -> None:
         """Nothing to disable: a session runs where it was compiled for."""
 
     def enable_fallback(self) -> None:
         """Kept for programs that call it."""
+
+
+Session = InferenceSession  # ONNX Runtime has a base class of this name, which nothing else is derived from
 
 
 def _node_args(values: Sequence[Any], declared: Sequence[onnx_meta.Declared]) -> List[NodeArg]:
@@ -478,7 +405,7 @@ def _node_args(values: Sequence[Any], declared: Sequence[onnx_meta.Declared]) ->
     for v in values:
         found = [None if s == "?" else s for s in v.shape or ()]
         code = BY_NAME[v.dtype].code if v.dtype in BY_NAME else 0
-        kind, shape = f"tensor({_NUMPY_NAMES[code]})", found
+        kind, shape = f"tensor({NAMES[code]})", found
         if v.name in said:
             kind = said[v.name].type or kind
             shape = said[v.name].shape if said[v.name].shape is not None else found
@@ -488,7 +415,58 @@ def _node_args(values: Sequence[Any], declared: Sequence[onnx_meta.Declared]) ->
     return made
 
 
+def _host_memory() -> OrtMemoryInfo:
+    return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)
+
+
+def _weights(options: SessionOptions, source: Any) -> Optional[Dict[str, Any]]:
+    """Initializers that the session's options give, by name."""
+    found = {name: as_numpy(value) for name, value in options._weights.items()}
+    for x in onnx_meta.externals(source) if options._files else ():
+        data = options._files.get(x.location)
+        if data is None:
+            continue
+        dtype, count = dtype_of(x.element), int(np.prod(x.shape, dtype=np.int64))
+        size = count * dtype.itemsize
+        if x.offset < 0 or x.length not in (-1, size) or size > len(data) - x.offset:
+            raise _error(InvalidGraph, f"initializer '{x.name}' lies beyond the {len(data)} bytes of '{x.location}'")
+        found[x.name] = np.frombuffer(data, dtype, count, x.offset).reshape(x.shape)
+    return found or None
+
+
+def _write_model(source: Any, path: str) -> None:
+    """The file of `optimized_model_filepath`: the model itself, since Tenon's optimised form is no ONNX file."""
+    if onnx_meta.externals(source) and os.path.dirname(os.path.abspath(os.fspath(source))) != os.path.dirname(os.path.abspath(path)):
+        raise _error(Fail, f"{path}: the model has external data beside it, so its copy must be in the same folder")
+    if isinstance(source, bytes):
+        with open(path, "wb") as f:
+            f.write(source)
+    elif not (os.path.exists(path) and os.path.samefile(source, path)):
+        shutil.copyfile(source, path)
+
+
 # ---- the rest of the module ----
+
+_global_threads = 0
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """Threads of sessions whose options say `use_per_session_threads = False`."""
+    global _global_threads
+    _global_threads = intra_op_num_threads
+
+
+def has_collective_ops() -> bool:
+    return False
+
+
+def print_debug_info() -> None:
+    """Prints versions, targets and what decides them."""
+    from . import _ffi
+    print(f"onnxruntime interface: {__version__}, of {get_build_info()} at {_ffi.lib_path()}")
+    print(f"platform: {platform.platform()}")
+    print(f"targets: {', '.join(t.name for t in targets() if t.available)}")
+
 
 
 def set_default_logger_severity(severity: int) -> None:
@@ -522,29 +500,3 @@ def get_version_string() -> str:
 def get_build_info() -> str:
     from . import __version__ as ours
     return f"Tenon {ours}"
-
-
-_INSTALLED = ("onnxruntime", "onnxruntime.capi", "onnxruntime.capi.onnxruntime_pybind11_state", "onnxruntime.capi._pybind_state",
-              "onnxruntime.capi.onnxruntime_inference_collection")
-
-
-def install() -> None:
-    """Lets every ``import onnxruntime`` from now on in this process give this module.
-
-    >>> import tenon.ort
-    >>> tenon.ort.install()
-    >>> from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-    >>> import onnxruntime
-    >>> onnxruntime.InferenceSession is tenon.InferenceSession
-    True
-    >>> tenon.ort.uninstall()
-    """
-    for name in _INSTALLED:
-        sys.modules[name] = sys.modules[__name__]
-
-
-def uninstall() -> None:
-    """Undoes `install` for imports to come."""
-    for name in _INSTALLED:
-        if sys.modules.get(name) is sys.modules[__name__]:
-            del sys.modules[name]
