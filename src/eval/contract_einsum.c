@@ -6,8 +6,15 @@
 // later still needs it, and contracted when not.  Labels that only one side has and nobody needs
 // are summed away first.  What lies between two joins stays in double (or wrapping 64-bit
 // integers): one rounding, at the end.
+//
+// The equation says a sum of products.  A product of sums is the same number unless an operand is
+// infinite or NaN, or a sum overflows: (2 - 1) * inf is not 2 * inf - 1 * inf.  There the sum is
+// computed as it is written (sum_of_products).
 #include "eval/contract.h"
 #include "eval/gemm.h"
+
+#include <float.h>
+#include <math.h>
 
 // ---- the equation ----
 
@@ -324,6 +331,112 @@ static tenon_status join(Eval *e, View *acc, View *b, const bool *needed, bool i
   return TENON_OK;
 }
 
+// ---- the sum as it is written ----
+
+// Whether joins add before they multiply: a third operand, or a label of one operand alone that is
+// summed away.
+static bool adds_first(const Einsum *q, const View *view) {
+  if (q->nops != 2) return q->nops > 2;
+  for (int i = 0; i < 2; i++)
+    for (int d = 0; d < view[i].n; d++)
+      if (view_find(&view[1 - i], view[i].label[d]) < 0 &&
+          !memchr(q->out, view[i].label[d], (size_t)q->nout))
+        return true;
+  return false;
+}
+
+// Whether every sum and product is finite in double, in any order.
+static bool stays_finite(Eval *e, const int64_t *size) {
+  int exponent = 0, bits;
+  for (int l = 0; l < EINSUM_LABELS; l++) {
+    (void)frexp((double)size[l], &bits);
+    exponent += MAX(bits, 0);
+  }
+  for (int i = 0; i < e->nin; i++) {
+    const Value *v = e->in[i];
+    double most = 1, x;
+    for (int64_t k = 0; k < v->n; k++) {
+      load_f64(v->dtype, v->data, k, 1, &x);
+      if (!isfinite(x)) return false;
+      most = MAX(most, fabs(x));
+    }
+    (void)frexp(most, &bits);
+    exponent += bits;
+  }
+  return exponent < DBL_MAX_EXP;
+}
+
+typedef struct Steps {
+  int64_t keep[MAX_RANK], sum[EINSUM_LABELS];  // an operand's strides along the labels
+} Steps;
+
+typedef struct Written {
+  int nops, nkeep, nsum;
+  bool empty;  // nothing to add
+  const View *view;
+  const Steps *steps;
+  int64_t keep[MAX_RANK], sum[EINSUM_LABELS];  // sizes
+  Value *out;
+} Written;
+
+static double written_product(const Written *w, const int64_t *offset) {
+  double all = 1, x;
+  for (int i = 0; i < w->nops; i++) {
+    load_f64(w->view[i].dtype, w->view[i].data, offset[i], 1, &x);
+    all = i ? all * x : x;
+  }
+  return all;
+}
+
+static void written_run(void *ctx, int64_t begin, int64_t end) {
+  const Written *w = ctx;
+  int64_t offset[EINSUM_MAX_OPERANDS];
+  for (int64_t at = begin; at < end; at++) {
+    int64_t rest = at, index[EINSUM_LABELS] = {0};
+    double acc = 0;
+    memset(offset, 0, sizeof offset);
+    for (int d = w->nkeep - 1; d >= 0; rest /= w->keep[d--])
+      for (int i = 0; i < w->nops; i++) offset[i] += rest % w->keep[d] * w->steps[i].keep[d];
+    for (int d = w->empty ? -1 : 0; d >= 0;) {
+      acc += written_product(w, offset);
+      for (d = w->nsum - 1; d >= 0; d--) {  // the next combination of summed labels
+        bool more = ++index[d] < w->sum[d];
+        for (int i = 0; i < w->nops; i++)
+          offset[i] += more ? w->steps[i].sum[d] : -(w->sum[d] - 1) * w->steps[i].sum[d];
+        if (more) break;
+        index[d] = 0;
+      }
+    }
+    store_f64(w->out->dtype, w->out->data, at, 1, &acc);
+  }
+}
+
+static void sum_of_products(Eval *e, const Einsum *q, const View *view, const int64_t *size,
+                            Value *out) {
+  Written w = {.nops = q->nops, .nkeep = q->nout, .view = view, .out = out};
+  Steps *steps = arena_array(&e->run->scratch, Steps, q->nops);
+  w.steps = steps;
+  int64_t terms = 1;
+  for (int l = 0; l < EINSUM_LABELS; l++)
+    if (size[l] != 1 && !memchr(q->out, l, (size_t)q->nout)) {
+      for (int i = 0; i < q->nops; i++) {
+        int at = view_find(&view[i], l);
+        steps[i].sum[w.nsum] = at < 0 ? 0 : view[i].stride[at];
+      }
+      w.sum[w.nsum++] = size[l];
+      w.empty = w.empty || size[l] == 0;
+      terms = MIN(terms * MIN(size[l], 4096) + 1, 4096);
+    }
+  for (int d = 0; d < q->nout; d++) {
+    w.keep[d] = size[q->out[d]];
+    for (int i = 0; i < q->nops; i++) {
+      int at = view_find(&view[i], q->out[d]);
+      steps[i].keep[d] = at < 0 ? 0 : view[i].stride[at];
+    }
+  }
+  parallel_for(e->run->pool, out->n, 1 + 4096 / (terms + 1), written_run, &w);
+}
+
 static tenon_status check_inputs(Eval *e, int *rank) {
   if (e->nin < 1 || e->nin > EINSUM_MAX_OPERANDS)
     return eval_fail(e, TENON_EINVAL, "%d operands, must be 1 to %d", e->nin, EINSUM_MAX_OPERANDS);
@@ -351,6 +464,14 @@ tenon_status eval_einsum(Eval *e) {
   View *view = arena_array(&e->run->scratch, View, e->nin);
   for (int i = 0; i < e->nin; i++) TRY(operand_view(e, q, i, size, &view[i]));
   bool ints = dtype_is_int(e->in[0]->dtype);
+  int64_t dims[MAX_RANK];
+  for (int i = 0; i < q->nout; i++) dims[i] = size[q->out[i]];
+  Value *y;
+  if (!ints && adds_first(q, view) && !stays_finite(e, size)) {
+    TRY(eval_out(e, 0, e->in[0]->dtype, q->nout, dims, &y));
+    sum_of_products(e, q, view, size, y);
+    return TENON_OK;
+  }
   View acc = view[0];
   for (int i = 1; i < e->nin; i++) {
     bool needed[EINSUM_LABELS] = {false};
@@ -359,9 +480,6 @@ tenon_status eval_einsum(Eval *e) {
       for (int d = 0; d < q->nlabels[k]; d++) needed[q->label[k][d]] = true;
     TRY(join(e, &acc, &view[i], needed, ints));
   }
-  int64_t dims[MAX_RANK];
-  for (int i = 0; i < q->nout; i++) dims[i] = size[q->out[i]];
-  Value *y;
   TRY(eval_out(e, 0, e->in[0]->dtype, q->nout, dims, &y));
   TRY(view_sum(e, &acc, q->nout, q->out, ints, y));
   value_release(acc.own);
