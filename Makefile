@@ -108,10 +108,10 @@ fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
 
-fuzz-ort: ## MODELS (1000) random ONNX models in the interpreter and in ONNX Runtime, every tenth compiled and the loops of every third interpreted too; failures go to build/fuzz-ort (SEED=1 OP=ArgMin)
+fuzz-ort: ## MODELS (1000) random ONNX models in the interpreter and in ONNX Runtime, every ninth compiled and the loops of every third interpreted too; failures go to build/fuzz-ort (SEED=1 OP=ArgMin JOBS=2)
 	@$(DEPS) build test
 	@$(MAKE) --no-print-directory -s all
-	@build/venv/bin/python tests/ortfuzz/run.py --models $(MODELS) --first $${SEED:-1} $(if $(OP),--op $(OP))
+	@build/venv/bin/python tests/ortfuzz/run.py --models $(MODELS) --jobs $${JOBS:-$$(nproc)} --first $${SEED:-1} $(if $(OP),--op $(OP))
 
 fuzz-replay: ## every input of tests/fuzz/corpus once through its fuzz target
 	@$(DEPS) build fuzz

@@ -15,6 +15,7 @@ class Problem:
 
     def __init__(self, case, kind, text, diff=None):
         self.case, self.kind, self.text, self.diff = case, kind, text, diff
+        self.carried = None  # rows that explain single nodes, where the difference is what the nodes after them make of it
         nodes = list(case.model.graph.node)
         # Of Casts alone the first one may only carry an input to its type.
         nodes = [n for n in nodes if n.op_type != "Cast"] or [n for n in nodes if n.input[0] not in case.feeds][:1] or nodes[:1]
@@ -82,25 +83,86 @@ def all_outputs(case):
 
 
 def isolate(case, run):
-    """The first node whose results differ between the interpreter and `run`, by itself, with its difference."""
+    """The first node whose results differ between the interpreter and `run`, by itself, with its difference; and whether all
+    others were looked at."""
     if len(case.model.graph.node) < 2:
-        return None
+        return None, False
     model, names = all_outputs(case)
     try:
         mine = dict(zip(names, engines.run_interp(model.SerializeToString(), case.feeds)))
     except engines.Refused:
-        return None
-    have = {t.name: onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer}
-    have.update(mine)
-    have.update(case.feeds)
+        return None, False
+    have = operands(case, mine)
+    whole = True
     for i, n in enumerate(case.model.graph.node):
+        if carries_out(case, n):
+            continue
         part = generate.single(case, i, have)
         if part is None:
+            whole = False
             continue
         found = differs(part, run)
         if found:
-            return part, found
-    return None
+            return found, False
+        whole = whole and runs(part, run)
+    return None, whole and all(g.name in mine for g in case.model.graph.output)
+
+
+def operands(case, made):
+    """Every array of a model, by name."""
+    return {**{t.name: onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer}, **made, **case.feeds}
+
+
+def carries_out(case, node):
+    """Whether a Cast only carries a result out of the model."""
+    return node.op_type == "Cast" and node.output[0] not in case.vals
+
+
+def runs(case, run):
+    try:
+        run(case.model.SerializeToString(), case.feeds)
+    except engines.Refused:
+        return False
+    return True
+
+
+def carried(case, run, theirs, kind="differs", loose_zero=False):
+    """Rows that explain a difference as one that nodes carry on, or None.
+
+    Each node must agree with the interpreter on the operands that it had in the other engine, or a row must explain it.  Then
+    no node is wrong: one of them differs by what it may, and a later one, such as a division, makes more of it."""
+    if len(case.model.graph.node) < 2:
+        return None
+    model, names = all_outputs(case)
+    try:
+        got = dict(zip(names, run(model.SerializeToString(), case.feeds)))
+    except engines.Refused:
+        return None
+    if not all(g.name in got and identical(got[g.name], x) for g, x in zip(case.model.graph.output, theirs)):
+        return None
+    have, rows = operands(case, got), []
+    for i, n in enumerate(case.model.graph.node):
+        if carries_out(case, n):
+            continue
+        part = generate.single(case, i, have)
+        if part is None:
+            return None
+        try:
+            mine = engines.run_interp(part.model.SerializeToString(), part.feeds)
+        except engines.Refused:
+            return None
+        d = compare.compare(part, mine, [got[o] for o in n.output if o], engines.run_interp, loose_zero)
+        if d is not None:
+            found = known.find(Problem(part, kind, str(d), d))
+            if found is None:
+                return None
+            rows += found
+    return rows
+
+
+def identical(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and (a.tobytes() == b.tobytes() if a.dtype.kind != "O" else a.tolist() == b.tolist())
 
 
 def differs(case, run, loose_zero=False):
@@ -144,10 +206,13 @@ def check_ort(case, stage):
     d = compare.compare(case, mine, theirs, engines.run_interp)
     if d is None:
         return "agree", None, mine, None
-    part = isolate(case, engines.run_ort)
-    if part:
-        return "differ", part[1], mine, None
-    return "differ", made_by(case, d) or Problem(case, "differs", str(d), d), mine, None
+    found, whole = isolate(case, engines.run_ort)
+    if found:
+        return "differ", found, mine, None
+    p = Problem(case, "differs", str(d), d)
+    # Where each node agrees on the interpreter's operands, no node of the interpreter is wrong.
+    p.carried = [] if whole else carried(case, engines.run_ort, theirs)
+    return "differ", p if p.carried is not None else made_by(case, d) or p, mine, None
 
 
 def made_by(case, d):
@@ -211,9 +276,11 @@ def check_compiled(case, mine, stage, label):
     d = compare.compare(case, mine, theirs, engines.run_interp, not exact)
     if d is None:
         return None
-    part = isolate(case, run)
-    p = part[1] if part else Problem(case, "differs", str(d), d)
+    found, _ = isolate(case, run)
+    p = found or Problem(case, "differs", str(d), d)
     p.kind = f"{label} {p.kind}"
+    if not found:
+        p.carried = carried(case, run, theirs, p.kind, not exact)
     return p
 
 

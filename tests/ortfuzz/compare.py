@@ -36,6 +36,9 @@ CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Se
              "NegativeLogLikelihoodLoss Conv ConvTranspose MatMul Gemm FusedMatMul TransposeMatMul Scaler Normalizer".split())
 # Those of them that make each element of one: there it is that element's size which counts.
 ELEMENTWISE = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Selu Swish Erf Tanh Exp".split())
+# Sums and products of many terms: their roundings depend on the order.
+TERMS = set("ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceSumSquare ReduceProd GlobalAveragePool GlobalLpPool LpPool AveragePool CumSum CumProd Sum Mean "
+            "MatMul Gemm Conv ConvTranspose Einsum FusedMatMul TransposeMatMul".split())
 STAGED = {"RMSNormalization"}  # a first stage in the type of an operand, which may be narrower than the result's
 UNITS, NOISE, RUNS, FACTOR = 4, 4, 24, 16
 
@@ -104,7 +107,8 @@ def compare(case, mine, theirs, interp=None, loose_zero=False):
         chain = len(case.model.graph.node) > 1 and not exact
         if interp is not None and (a.dtype.kind == "f" and not exact or chain):
             noise = noise or perturbed(case, interp)
-            bad = bad & ~within(a, b, noise[0] and noise[0][i], [n[i] for n in noise[1:] if n is not None], room_of(case, a, ops))
+            room = room_of(case, a, ops) + order_room(case, a, i, ops, interp)
+            bad = bad & ~within(a, b, noise[0] and noise[0][i], [n[i] for n in noise[1:] if n is not None], room)
             if not bad.any():
                 continue
         at = np.unravel_index(int(np.argmax(bad)), bad.shape)
@@ -124,6 +128,30 @@ def room_of(case, a, ops):
         fit = [np.abs(np.asarray(x).astype(np.float64)) for x in case.feeds.values() if np.shape(x) == a.shape]
         return room * np.maximum(1, np.max([np.where(np.isfinite(x), x, 0) for x in fit] or [np.zeros(a.shape)], axis=0))
     return room * largest([a, *case.feeds.values()])
+
+
+def order_room(case, a, i, ops, interp):
+    """How far sums of the same terms may be apart: the number of terms, times a unit, times the sum of the magnitudes."""
+    if a.dtype.kind != "f" or len(ops) != 1 or not ops <= TERMS or len(case.model.graph.node) != 1:
+        return 0.0
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    absolute = lambda x: np.abs(x) if x.dtype.kind == "f" else x
+    sizes = [np.size(x) for x in case.feeds.values() if np.asarray(x).dtype.kind == "f"]
+    for t in model.graph.initializer:
+        x = onnx.numpy_helper.to_array(t)
+        if x.dtype.kind == "f":
+            sizes.append(x.size)
+            t.CopyFrom(onnx.numpy_helper.from_array(absolute(x), t.name))
+    try:
+        y = np.asarray(interp(model.SerializeToString(), {n: absolute(np.asarray(x)) for n, x in case.feeds.items()})[i]).astype(np.float64)
+    except engines.Refused:
+        return 0.0
+    reduces = len(sizes) == 1 and not ops & {"CumSum", "CumProd"}
+    terms = -(-sizes[0] // max(a.size, 1)) if reduces else min(sizes, default=1)
+    if ops & {"LpPool", "AveragePool"}:
+        terms = sizes[0]
+    return np.where(np.isfinite(y), terms * float(ml_dtypes.finfo(a.dtype).eps) * y, 0.0) if y.shape == a.shape else 0.0
 
 
 def largest(arrays):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random ONNX models in Tenon's interpreter, in compiled code and in ONNX Runtime.
 
-    tests/ortfuzz/run.py --models 1000            # seeds 1 to 1000; every tenth model is compiled too, every third one's loops are interpreted
+    tests/ortfuzz/run.py --models 1000            # seeds 1 to 1000; every ninth model is compiled too, every third one's loops are interpreted
     tests/ortfuzz/run.py --first 4711 --models 1  # one model again
     tests/ortfuzz/run.py --op ArgMin --models 500
 
@@ -16,9 +16,11 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PIECE = 2500  # models of a process
 STALL = 120  # seconds without a finding or a tally: the model at hand hangs
 
 
@@ -26,11 +28,12 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", type=int, default=1000)
     p.add_argument("--first", type=int, default=1, help="the first seed")
-    p.add_argument("--compile", type=int, default=10, help="compile every Nth model (0: none)")
+    p.add_argument("--compile", type=int, default=9, help="compile every Nth model (0: none)")
     p.add_argument("--loops", type=int, default=3, help="interpret the loops of every Nth model (0: none)")
     p.add_argument("--op", help="models that begin with this operator (DOMAIN:NAME for another domain)")
     p.add_argument("--opset", type=int, default=0, help="the last opset (default: the last one that ONNX Runtime loads, up to 26)")
     p.add_argument("--limits", action="store_true", help="limits of the types in every model")
+    p.add_argument("--jobs", type=int, default=1, help="processes at a time")
     p.add_argument("--out", default="build/fuzz-ort")
     p.add_argument("--no-reference", dest="reference", action="store_false", help="do not ask onnx.reference about models that ONNX Runtime refuses")
     p.add_argument("--details", action="store_true", help="print what each operator was run with, and why models were refused")
@@ -46,13 +49,23 @@ def arguments():
 
 
 class Total:
+    """What all processes found; one thread a process adds to it."""
+
     def __init__(self):
-        self.done = 0
+        self.done, self.lock = 0, threading.Lock()
         self.outcomes, self.rows = collections.Counter(), collections.Counter()
         self.ran, self.reasons, self.attrs = collections.Counter(), collections.Counter(), set()
         self.open, self.crashes, self.unsettled, self.examples, self.lowered = [], [], collections.Counter(), {}, collections.Counter()
 
+    def add(self, n):
+        with self.lock:
+            self.done += n
+
     def take(self, line):
+        with self.lock:
+            self._take(line)
+
+    def _take(self, line):
         if line["kind"] == "open":
             self.open.append(line)
             return
@@ -80,7 +93,7 @@ def child(o, first, count, place, total):
     log = open(os.path.join(o.out, "worker.log"), "ab")
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     buffer, last, why = b"", time.monotonic(), None
-    before = total.done
+    done = 0
     while True:
         ready, _, _ = select.select([p.stdout], [], [], 5)
         if ready:
@@ -90,8 +103,9 @@ def child(o, first, count, place, total):
             last = time.monotonic()
             buffer += got
             *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                total.take(json.loads(line))
+            for line in map(json.loads, lines):
+                done += line.get("done", 0)
+                total.take(line)
         elif time.monotonic() - last > STALL:
             why = f"no progress for {STALL} s"
             p.kill()
@@ -103,8 +117,23 @@ def child(o, first, count, place, total):
         return first + count
     at = int(seed) or first
     total.crashes.append((at, stage, why or f"exit status {code}"))
-    total.done += max(0, at - first + 1 - (total.done - before))
+    total.add(max(0, at - first + 1 - done))
     return at + 1
+
+
+def pieces(o, left, job, total):
+    """Runs pieces of the seeds until none is left."""
+    place = os.path.join(o.out, f"place-{os.getpid()}-{job}")
+    while True:
+        with total.lock:
+            seed = next(left, None)
+        if seed is None:
+            break
+        end = min(seed + PIECE, o.first + o.models)
+        while seed < end:
+            seed = child(o, seed, end - seed, place, total)
+    if os.path.exists(place):
+        os.remove(place)
 
 
 def attribute_coverage(total):
@@ -171,11 +200,13 @@ def main():
     if wrong:
         return 1
     os.makedirs(o.out, exist_ok=True)
-    total, start, seed = Total(), time.monotonic(), o.first
-    end, place = o.first + o.models, os.path.join(o.out, f"place-{os.getpid()}")
-    while seed < end:
-        seed = child(o, seed, min(end - seed, 5000), place, total)
-    os.remove(place)
+    total, start = Total(), time.monotonic()
+    left = iter(range(o.first, o.first + o.models, PIECE))
+    jobs = [threading.Thread(target=pieces, args=(o, left, job, total)) for job in range(max(o.jobs, 1))]
+    for t in jobs:
+        t.start()
+    for t in jobs:
+        t.join()
     summary(o, total, time.monotonic() - start)
     ours = [c for c in total.crashes if c[1] != "ort"]
     failed = len(total.open) + len(ours)
