@@ -1,6 +1,6 @@
-# embed.cmake -- writes files as C arrays, those of one ending joined in the order given: every .js becomes part of
-# `const char view_js[]`, NUL-terminated.
-set(text "// Made by cmake/embed.cmake.\nextern const char view_css[], view_js[];\n")
+# embed.cmake -- writes files as C arrays, those of one ending joined in the order given: with the prefix `view` every
+# .js becomes part of `const char view_js[]`, NUL-terminated.
+set(text "// Made by cmake/embed.cmake.\n")
 set(endings "")
 foreach(file ${files})
   get_filename_component(ending ${file} LAST_EXT)
@@ -13,6 +13,7 @@ foreach(file ${files})
 endforeach()
 list(REMOVE_DUPLICATES endings)
 foreach(ending ${endings})
-  string(APPEND text "const char view_${ending}[] = {\n${bytes_${ending}}0};\n")
+  string(APPEND text "extern const char ${prefix}_${ending}[];\n")
+  string(APPEND text "const char ${prefix}_${ending}[] = {\n${bytes_${ending}}0};\n")
 endforeach()
 file(WRITE ${out} "${text}")

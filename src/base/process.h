@@ -6,7 +6,7 @@
 
 typedef struct Process {
   int64_t pid;
-  int in, out;  // to its standard input, from its standard output
+  int in, out;  // to its standard input (-1: closed), from its standard output
 } Process;
 
 // 0 or an errno value.  The child gets no other file of ours but standard error.
@@ -24,6 +24,10 @@ process_time(const Process *p);  // processor time that it has taken, in nanosec
 // Runs a program to its end, found on the path, with our standard files.  0 or an errno value;
 // *out_status is its exit status, -1 where it was ended by a signal.
 int process_run(const char *const *argv, int *out_status);
+// Runs the program at `path` to its end, without standard input, and appends its standard output to
+// `out`: at most `cap` bytes, E2BIG for more.  0 or an errno value; *out_status as process_end's.
+int process_collect(const char *path, const char *const *argv, int64_t cap, StrBuf *out,
+                    int *out_status);
 // Where a program lies: beside the running executable, beside this library, or on the path.  False
 // when nowhere.
 bool process_find(const char *name, char *out, int64_t cap);

@@ -155,6 +155,7 @@ int cmd_compile(Cli *c);
 int cmd_targets(Cli *c);
 int cmd_cache(Cli *c);
 int cmd_bench(Cli *c);
+int cmd_compare(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_conform(Cli *c);

@@ -28,14 +28,21 @@ enum {
   NEEDS_FOLDER = 4,    // without --output it writes into this folder
   NEEDS_PROGRAMS = 8,  // starts programs that the user has
   NEEDS_DRIVERS = 16,  // asks drivers what there is
+  NEEDS_ITSELF = 32,   // may start this program again
   COMPILES = NEEDS_CODEGEN | NEEDS_CACHE,
 };
 static const int needs_of[CMD_COUNT] = {
-    [CMD_run] = COMPILES,          [CMD_compile] = COMPILES | NEEDS_FOLDER,
-    [CMD_bench] = COMPILES,        [CMD_explain] = COMPILES,
-    [CMD_verify] = COMPILES,       [CMD_conform] = COMPILES | NEEDS_PROGRAMS,
-    [CMD_cache] = NEEDS_CACHE,     [CMD_graph] = NEEDS_FOLDER,
-    [CMD_targets] = NEEDS_DRIVERS, [CMD_doctor] = NEEDS_DRIVERS | NEEDS_PROGRAMS | COMPILES,
+    [CMD_run] = COMPILES,
+    [CMD_compile] = COMPILES | NEEDS_FOLDER,
+    [CMD_bench] = COMPILES,
+    [CMD_explain] = COMPILES,
+    [CMD_verify] = COMPILES,
+    [CMD_conform] = COMPILES | NEEDS_PROGRAMS,
+    [CMD_compare] = COMPILES | NEEDS_ITSELF,
+    [CMD_cache] = NEEDS_CACHE,
+    [CMD_graph] = NEEDS_FOLDER,
+    [CMD_targets] = NEEDS_DRIVERS,
+    [CMD_doctor] = NEEDS_DRIVERS | NEEDS_PROGRAMS | COMPILES,
 };
 
 // The values of a command's option by name; none where it has no such option.
@@ -89,6 +96,10 @@ static int needs(const Cli *c) {
   const OptionValue *target = option_of(c, "target"), *emit = option_of(c, "emit");
   if (names(target, "c") || names(emit, "so") || names(emit, "exe")) n |= NEEDS_PROGRAMS;
   if (names(target, "opencl") || names(target, "cuda")) n |= NEEDS_DRIVERS;
+  // compare starts Python for the word onnxruntime, which --python names.
+  for (int64_t i = 0; c->command == CMD_compare && i < c->npos; i++)
+    if (str_starts(str_of(c->pos[i]), "onnxruntime")) n |= NEEDS_PROGRAMS;
+  if (option_of(c, "report")->count) n |= NEEDS_ITSELF;
   bool any = !target->count || names(target, "auto");
   if (has_option(c, "target") && any && (system_has_accelerator() || reads_device_code(c)))
     n |= NEEDS_DRIVERS;
@@ -161,12 +172,12 @@ static bool find_loader(Cli *c, const char *program, const char **out) {
   return elf;
 }
 
-static bool allow_codegen(Cli *c, PathList *l) {
-  static char path[PATH_CAP];
+static bool allow_program(Cli *c, PathList *l, const char *name) {
+  char path[PATH_CAP];
   const char *loader = NULL;
-  if (!process_find("tenon-codegen", path, sizeof path)) return true;
+  if (!process_find(name, path, sizeof path)) return true;
   if (!find_loader(c, path, &loader)) return false;
-  allow(c, l, path, MAY_EXECUTE);
+  allow(c, l, str_copy(&c->arena, str_of(path)), MAY_EXECUTE);
   if (loader) allow(c, l, loader, MAY_EXECUTE);
   return true;
 }
@@ -228,7 +239,8 @@ static void confine(Cli *c, int n, Layers *out) {
   }
   bool programs = n & NEEDS_PROGRAMS;
   allow_writes(c, &paths, n);
-  if (n & NEEDS_CODEGEN && !programs && !allow_codegen(c, &paths)) programs = true;
+  if (n & NEEDS_CODEGEN && !programs && !allow_program(c, &paths, "tenon-codegen")) programs = true;
+  if (n & NEEDS_ITSELF && !programs && !allow_program(c, &paths, "tenon")) programs = true;
   confine_files(
       &(FileRules){
           .write = true, .execute = !programs, .tcp = true, .path = paths.v, .npaths = paths.n},

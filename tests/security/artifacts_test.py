@@ -87,9 +87,10 @@ NAMES = ["resnet50.onnx", "m.tir", "m.pt", "m.pt2", "m.tflite", "m.gguf", "m.saf
          "m.tenon.onnx", "m.tenon~", "m.tenon.gz", "tenon", "a.tenon/model.onnx", "m.tenon\n", " m.tenon "]
 # Every command that takes a model.  `inspect` lists an artifact as data.
 COMMANDS = [["run"], ["run", "--target", "cpu"], ["bench", "--seconds", "0.01", "--warmup", "0"], ["bench", "--profile", "--seconds", "0.01"],
+            ["compare", "--seconds", "0", "--b", "strict"], ["bench", "--report", "-", "--seconds", "0.01"],
             ["verify"], ["verify", "--precision", "bf16"], ["explain"], ["graph", "-o", "out.svg"], ["convert", "-o", "out.onnx"],
             ["convert", "-o", "out.npz"], ["compile", "-o", "out.c"], ["inspect"], ["inspect", "--json"]]
-RUNNERS = COMMANDS[:4]
+RUNNERS = COMMANDS[:6]
 
 
 def reads(command):
@@ -100,7 +101,7 @@ def test_renamed():
     for name in NAMES:
         for command in COMMANDS if name in NAMES[:2] else RUNNERS[::2]: refuse([command[0], name, *command[1:]], reads(command))
     refuse(["inspect", "a.tenon"], True)
-    for command in COMMANDS[4:-2]: refuse([command[0], "a.tenon", *command[1:]])
+    for command in COMMANDS[6:-2]: refuse([command[0], "a.tenon", *command[1:]])
 
 
 def test_links():

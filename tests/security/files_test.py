@@ -13,12 +13,12 @@ program = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROO
 passed, failures = 0, []
 
 # What is given for an input, by its option or by the positionals' name.
-FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
+FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "MODEL ...": "m.onnx", "A [B]": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
          "weights": "w.npz", "constant": "x=x.npy"}
 # The least that makes a command write a short while later, and the output's ending where one is needed.
 MORE = {"bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": []}
 ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "cache": ".kernels"}, "trace": {"bench": ".json"},
-          "report": {"conform": ".json"}, "weights-out": {"compile": ".bin"}}
+          "report": {"conform": ".json", "bench": ".html"}, "weights-out": {"compile": ".bin"}}
 NEEDED = {"weights-out": ["--output", "beside.c"]}  # what an output needs besides it
 
 
@@ -147,6 +147,7 @@ DERIVED = [
     ("d.tenon", "big.onnx.data", ["compile", "big.onnx", "-o", "d.tenon"], "is also an input"),
     ("d.html", "big.onnx.data", ["graph", "big.onnx", "-o", "d.html", "--force"], "is also an input"),
     ("d.json", "big.onnx.data", ["bench", "big.onnx", "--trace", "d.json"], "is also an input"),
+    ("r.html", "big.onnx.data", ["bench", "big.onnx", "--report", "r.html", "--force"], "is also an input"),
     ("d.npz", "shard.safetensors", ["run", "m.onnx", "--weights", "index.json", "-o", "d.npz", "--force"], "is also an input"),
 ]
 

@@ -9,6 +9,7 @@
 #include "cli/run/overrides.h"
 #include "cli/opt.h"
 #include "cli/bench/profile.h"
+#include "cli/bench/report.h"
 #include "cli/bench/resident.h"
 
 #include "api/model.h"
@@ -393,6 +394,10 @@ static void close_bench(Bench *b) {
 }
 
 int cmd_bench(Cli *c) {
+  if (opt_given(c, OPT_bench_report)) return bench_report(c);
+  if (c->npos > 1 || opt_given(c, OPT_bench_sweep))
+    return cli_usage(c, "bench: %s --report F.html",
+                     c->npos > 1 ? "several models need" : "--sweep needs");
   const char *name = opt_text(c, OPT_bench_target, "auto");
   // In the arena, since a trap may pass over this frame.
   Bench *b = arena_new(&c->arena, Bench);
