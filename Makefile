@@ -151,6 +151,10 @@ format-check: ## say which C files are not formatted
 docs: all ## write the generated pages: docs/reference
 	@tools/docs.py
 
+site: ## the documentation as a searchable site, by mkdocs: build/site/html
+	@$(DEPS) test
+	@build/venv/bin/python tools/site.py --check
+
 nets: ## fill the benchmark networks' weights into build/nets, with ONNX Runtime's outputs as references
 	@$(DEPS) nets
 	@tools/nets.sh
