@@ -118,6 +118,7 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
 }
 
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
+  at_work_part("reading", "the model", -1);
   m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
   pthread_mutex_init(m->lock, NULL);
   m->diag = arena_new(&m->arena, Diag);

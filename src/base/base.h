@@ -116,6 +116,8 @@ void diag_init(Diag *d);
 // Appends one line to the diagnostics and returns `code`, so that an error is one statement.
 tenon_status fail(Diag *d, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
 tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) PRINTF(4, 0);
+// Appends lines of another Diag as they are, unless they are the last ones already.
+tenon_status diag_again(Diag *d, tenon_status code, const char *text);
 void diag_note(Diag *d, const char *fmt, ...) PRINTF(2, 3);  // a further indented line
 // Text for people that holds names out of a file: what is not printable UTF-8 becomes '?', in
 // place.
@@ -128,6 +130,20 @@ const char *status_name(tenon_status s);  // "invalid", "unsupported", ...
     tenon_status s_ = (e);                                                                         \
     if (s_) return s_;                                                                             \
   } while (0)
+
+// ---- at work ----
+// What the thread works on, for messages of work that memory or a limit ended: such a message that
+// names no node takes it from here (failv).  The names are not copied: they live as long as the
+// trap during which they are set.
+typedef struct AtWork {
+  const char *doing, *what;  // "pass", "fold-constants"; "reading", "initializer"
+  int64_t index;             // of `what`; -1: none
+  const char *node;
+} AtWork;
+AtWork at_work(void);
+void at_work_set(AtWork w);
+void at_work_part(const char *doing, const char *what, int64_t index);  // of no node so far
+void at_work_node(const char *name);                                    // within that part
 
 // ---- the non-local exit ----
 // Pattern, at an API entry only:
@@ -143,10 +159,13 @@ typedef struct Trap {
   tenon_status status;
   struct Arena
       *scoped;  // arenas of functions below, innermost first: freed when one of them raises
+  AtWork work;  // at trap_enter, and again behind trap_leave
 } Trap;
 void trap_enter(Trap *t, Diag *d);
 void trap_leave(Trap *t);
 NORETURN void trap_raise(tenon_status code, const char *fmt, ...) PRINTF(2, 3);
+// Raises what an inner trap caught: its message as it is, and once where both share a Diag.
+NORETURN void trap_again(tenon_status code, const char *text);
 NORETURN void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     PRINTF(4, 5);
 // An invariant of ours.  Aborts in test builds (TENON_ABORT_ON_CHECK), else TENON_EINTERNAL at the

@@ -12,7 +12,6 @@ static _Thread_local int64_t ceiling;
 static _Thread_local int64_t limit;    // that the ceiling was made of, for the message
 static _Thread_local int64_t until;    // of processor_time; 0: no limit
 static _Thread_local int64_t allowed;  // seconds, for the message
-static _Thread_local const char *subject;
 static _Thread_local bool refused;
 // What folding may still take; outside of a compilation as much as one without weights.
 static _Thread_local int64_t fold_bytes = (int64_t)LIMIT_FOLD_MIB << 20;
@@ -56,26 +55,24 @@ void budget_spend(int64_t nanoseconds) {
   atomic_fetch_add_explicit(&spent, nanoseconds, memory_order_relaxed);
 }
 
-void budget_subject(const char *name) { subject = name; }
-
 void budget_check(void) {
   if (!until || processor_time() <= until) return;
   until = 0;  // what is released from here on takes what it takes
-  trap_raise(TENON_ENOMEM, "%s%s%scompiling takes more than the limit of %lld s of processor time",
-             subject ? "node '" : "", subject ? subject : "", subject ? "': " : "",
+  trap_raise(TENON_ENOMEM, "compiling takes more than the limit of %lld s of processor time",
              (long long)allowed);
 }
 
 BudgetShare budget_share(void) {
   int64_t left = until ? MAX(until - processor_time(), 1) : 0;
-  return (BudgetShare){ceiling, left, allowed, subject};
+  return (BudgetShare){ceiling, limit, left, allowed, at_work()};
 }
 
 void budget_take(BudgetShare s) {
   ceiling = s.ceiling;
+  limit = s.limit;
   until = s.time_left ? processor_time() + s.time_left : 0;
   allowed = s.allowed;
-  subject = s.subject;
+  at_work_set(s.work);
 }
 
 // ---- limits for some work ----
@@ -115,24 +112,18 @@ void budget_fold(int64_t bytes, int64_t ops) {
   fold_ops = MAX(fold_ops - ops, 0);
 }
 
-void budget_explain(Diag *d) {
-  if (d->status != TENON_ENOMEM || !refused) return;
-  diag_init(d);
-  (void)fail(d, TENON_ENOMEM, (Where){.node = subject},
-             "this takes more than the memory limit of %lld MiB (--max-memory sets another)",
-             (long long)(limit >> 20));
+int64_t budget_refused(void) {
+  int64_t most = refused ? limit : 0;
   refused = false;
+  return most;
 }
 
-tenon_status budget_end(Budget *b, tenon_status s, Diag *d) {
-  if (s) budget_explain(d);
+void budget_end(Budget *b) {
   ceiling = b->was_ceiling;
   limit = b->was_limit;
   until = b->was_until;
   allowed = b->seconds;
   fold_bytes = b->fold_bytes;
   fold_ops = b->fold_ops;
-  subject = NULL;
   refused = false;
-  return s;
 }

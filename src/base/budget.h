@@ -13,9 +13,9 @@ int64_t mem_used(void);  // bytes that the process holds
 // Sets the thread's ceiling and returns the one before; 0: none.
 int64_t mem_ceiling(int64_t bytes);
 int64_t mem_left(void);  // below the ceiling; INT64_MAX: there is none
-// What the thread is working on, for messages: the name of a node or a kernel, which lives as long
-// as it is set; NULL: nothing.
-void budget_subject(const char *name);
+// The limit because of which mem_alloc refused memory since the last call; 0: it did not.  For the
+// message of the failure (failv).
+int64_t budget_refused(void);
 
 typedef struct Budget {
   int64_t was_ceiling, was_limit, was_until, seconds, fold_bytes, fold_ops;  // that held before
@@ -27,20 +27,16 @@ void budget_begin(Budget *b, int64_t bytes, int64_t seconds, int64_t weights);
 // what it took.
 void budget_fold_left(int64_t *out_bytes, int64_t *out_ops);
 void budget_fold(int64_t bytes, int64_t ops);
-// Where work failed for want of memory because of a ceiling: puts the node and the limit into the
-// message.
-void budget_explain(Diag *d);
-// Takes the limits back, and explains; gives `s`.
-tenon_status budget_end(Budget *b, tenon_status s, Diag *d);
-// The limits of a thread, for others that do a part of its work.
+void budget_end(Budget *b);  // takes the limits back
+// The limits of a thread and what it is at work on, for others that do a part of its work.
 typedef struct BudgetShare {
-  int64_t ceiling, time_left, allowed;
-  const char *subject;
+  int64_t ceiling, limit, time_left, allowed;
+  AtWork work;
 } BudgetShare;
 BudgetShare budget_share(void);
 void budget_take(BudgetShare s);
-// Raises ENOMEM, with the subject and the limit, once the processor time is spent.  Cheap enough
-// for every node.
+// Raises ENOMEM, with the node at work and the limit, once the processor time is spent.  Cheap
+// enough for every node.
 void budget_check(void);
 void budget_spend(int64_t nanoseconds);  // by another process, for this process's work
 

@@ -6,6 +6,7 @@
 //
 // Guarantees: text is NUL-terminated UTF-8; status is that of the first failure; nothing allocates.
 #include "base/base.h"
+#include "base/budget.h"
 
 #include <stdio.h>
 
@@ -95,14 +96,52 @@ static void put_where(Diag *d, Where at) {
   }
 }
 
+// ---- at work ----
+
+static _Thread_local AtWork work = {.index = -1};
+
+AtWork at_work(void) { return work; }
+void at_work_set(AtWork w) { work = w; }
+void at_work_part(const char *doing, const char *what, int64_t index) {
+  work = (AtWork){doing, what, index, NULL};
+}
+void at_work_node(const char *name) { work.node = name; }
+
+static void put_part(Diag *d) {
+  if (!work.doing) return;
+  put(d, "%s", work.doing);
+  if (set(work.what)) put(d, " %.1000s", work.what);
+  if (work.index >= 0) put(d, " %lld", (long long)work.index);
+  put(d, ": ");
+}
+
+// ---- messages ----
+
 tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) {
   if (!d) return code;
   if (!d->status) d->status = code;
   if (d->len) put(d, "\n");
   int64_t from = d->len;
+  bool ended = code == TENON_ENOMEM;  // by memory or by a limit, wherever that was
+  bool named = set(at.node) || set(d->base.node);
+  if (ended && !named) at.node = work.node;
   put_where(d, at);
+  if (ended && !named && !set(work.node)) put_part(d);
   putv(d, fmt, ap);
+  int64_t limit = ended ? budget_refused() : 0;
+  if (limit)
+    put(d, " within the memory limit of %lld %s (--max-memory sets another)",
+        (long long)(limit >> 20 ? limit >> 20 : limit >> 10), limit >> 20 ? "MiB" : "KiB");
   clean(d, from);
+  return code;
+}
+
+tenon_status diag_again(Diag *d, tenon_status code, const char *text) {
+  if (!d) return code;
+  int64_t n = (int64_t)strlen(text);
+  if (!d->status) d->status = code;
+  if (d->len >= n && !memcmp(d->text + d->len - n, text, (size_t)n)) return code;
+  put(d, "%s%s", d->len ? "\n" : "", text);
   return code;
 }
 

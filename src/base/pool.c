@@ -5,11 +5,14 @@
 // is reported: so the error is the same for any number of threads.  A worker that wakes late finds
 // the job gone and sleeps on; the caller waits only for those that joined.
 //
+// The caller's limits and what it is at work on hold in the workers as well.
+//
 // In a forked process the threads are not there: the caller does it all, and nothing is waited for
 // when the pool goes.
 //
 // Guarantees: pieces have the same bounds for any number of threads; the caller's thread takes
 //             part.
+#include "base/budget.h"
 #include "base/platform.h"
 
 #include <pthread.h>
@@ -23,6 +26,7 @@ typedef struct Job {
   int64_t n, grain;
   atomic_int_least64_t next;  // piece to be taken
   atomic_bool stop;
+  BudgetShare budget;  // the caller's
 } Job;
 
 // One per thread, the caller's at 0.  Large (a Diag), so not on anybody's stack.
@@ -68,6 +72,7 @@ static void work_on(Worker *w, Job *job) {
   Trap t;
   diag_init(&w->diag);
   trap_enter(&t, &w->diag);
+  if (w != w->pool->workers) budget_take(job->budget);
   inside = true;
   if (setjmp(t.env) == 0) {
     // `stop` is read before a piece is taken and never after: a piece taken is a piece run.
@@ -79,6 +84,7 @@ static void work_on(Worker *w, Job *job) {
     }
   }
   inside = false;
+  if (w != w->pool->workers) budget_take((BudgetShare){0});
   trap_leave(&t);
   if (t.status) {
     atomic_store(&job->stop, true);
@@ -170,7 +176,7 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx) {
     run_serially(n, grain, fn, ctx);
     return;
   }
-  Job job = {.fn = fn, .ctx = ctx, .n = n, .grain = grain};
+  Job job = {.fn = fn, .ctx = ctx, .n = n, .grain = grain, .budget = budget_share()};
   pthread_mutex_lock(&p->lock);
   p->failed_piece = -1;
   p->generation++;
@@ -193,5 +199,5 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx) {
   }
   pthread_mutex_unlock(&p->lock);
   pthread_mutex_unlock(&p->caller);
-  if (failed) trap_raise(status, "%s", text);
+  if (failed) trap_again(status, text);
 }

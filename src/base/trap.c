@@ -16,10 +16,14 @@ void trap_enter(Trap *t, Diag *d) {
   t->diag = d;
   t->status = TENON_OK;
   t->scoped = NULL;
+  t->work = at_work();
   innermost = t;
 }
 
-void trap_leave(Trap *t) { innermost = t->outer; }
+void trap_leave(Trap *t) {
+  innermost = t->outer;
+  at_work_set(t->work);
+}
 
 void arena_init_scoped(Arena *a) {
   arena_init(a);
@@ -43,6 +47,11 @@ static NORETURN void die(const char *message) {
   abort();
 }
 
+static NORETURN void jump(Trap *t) {
+  while (t->scoped) arena_deinit(t->scoped);
+  longjmp(t->env, 1);
+}
+
 NORETURN void trap_raise(tenon_status code, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -54,8 +63,15 @@ NORETURN void trap_raise(tenon_status code, const char *fmt, ...) {
   }
   t->status = failv(t->diag, code, NOWHERE, fmt, ap);
   va_end(ap);
-  while (t->scoped) arena_deinit(t->scoped);
-  longjmp(t->env, 1);
+  jump(t);
+}
+
+NORETURN void trap_again(tenon_status code, const char *text) {
+  Trap *t = innermost;
+  if (!t) die(text);
+  diag_again(t->diag, code, text);
+  t->status = code;
+  jump(t);
 }
 
 NORETURN void check_failed(const char *file, int line, const char *cond, const char *fmt, ...) {

@@ -88,7 +88,6 @@ int main(int argc, char **argv) {
     rc = CLI_FAILED;
   }
   print_notices();
-  if (rc) budget_explain(&cli.diag);
   if (rc) print_error(&cli.diag);
   arena_deinit(&cli.arena);
   return rc;

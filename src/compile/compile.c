@@ -59,6 +59,7 @@ static tenon_status optimise(Graph *g, const CompileOptions *o, Arena *a, Diag *
 
 static tenon_status plan(Graph *g, const CompileOptions *o, Arena *a, Diag *d, CompileReport *r) {
   TRY(watch_step(o->watch, d, "plan", NULL, 0, 1));
+  at_work_part("planning memory", NULL, -1);
   TRY(plan_create(g, a, &r->plan));
   return plan_verify(r->plan, d);
 }
@@ -99,6 +100,7 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                       .tamper = o->tamper,
                       .tamper_ctx = o->tamper_ctx};
   CHECK(o->target, "a program is for a target");
+  at_work_part("lowering", NULL, -1);
   if (!lower_only) TRY(graph_open_sources(g, d));
   program_release(r->program);  // of COMPILE_LOWER
   r->program = NULL;
@@ -186,5 +188,6 @@ tenon_status compile_graph(Graph *g, const CompileOptions *o, CompileStage until
   if (setjmp(t.env) == 0) t.status = stages(g, o, until, a, d, r);
   trap_leave(&t);
   g->diag = was;
-  return budget_end(&budget, t.status, d);
+  budget_end(&budget);
+  return t.status;
 }

@@ -167,6 +167,14 @@ static bool charge(Run *r, int64_t bytes) {
   return true;
 }
 
+tenon_status run_over_limit(Run *r, Where at, const char *what, int64_t bytes) {
+  r->over_limit = true;
+  return fail(r->diag, TENON_ENOMEM, at,
+              "%s: %lld bytes, and %lld of the memory limit of %lld bytes are left", what,
+              (long long)bytes, (long long)MAX(r->max_bytes - r->live_bytes, 0),
+              (long long)r->max_bytes);
+}
+
 static tenon_status new_value(Run *r, ValueKind kind, Value **out) {
   Value *v = take_value(r->keep);
   *out = v;
@@ -209,14 +217,17 @@ tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *di
   TRY(new_tensor(r, at, t, rank, dims, out));
   Value *v = *out;
   bool within = charge(r, v->data_bytes);
+  int64_t bytes = v->data_bytes;
   if (within) {
     v->data = mem_alloc(block_bytes(v->data_bytes));
     v->owns_data = true;
     if (v->data) return TENON_OK;
   }
+  char what[64 + sizeof(ShapeText)];
   // Written before the value goes: `dims` may be its own.
-  tenon_status s = fail(r->diag, TENON_ENOMEM, at, "result %s%s is too large: %s", dtype_name(t),
-                        shape_text(rank, dims).s, within ? "out of memory" : "memory limit");
+  snprintf(what, sizeof what, "result %s%s is too large", dtype_name(t), shape_text(rank, dims).s);
+  tenon_status s = within ? fail(r->diag, TENON_ENOMEM, at, "%s: out of memory", what)
+                          : run_over_limit(r, at, what, bytes);
   *out = NULL;
   free_value(v);
   return s;
@@ -249,7 +260,8 @@ tenon_status value_sequence(Run *r, DType elem, int64_t n, Value **out) {
   TRY(new_value(r, VK_SEQUENCE, out));
   Value *v = *out;
   int64_t bytes = 0;
-  bool ok = n >= 0 && ck_mul(n, (int64_t)sizeof(Value *), &bytes) && charge(r, bytes);
+  bool counts = n >= 0 && ck_mul(n, (int64_t)sizeof(Value *), &bytes);
+  bool within = counts && charge(r, bytes), ok = within;
   v->elem_dtype = elem;
   if (ok) {
     v->items_bytes = bytes;
@@ -260,8 +272,10 @@ tenon_status value_sequence(Run *r, DType elem, int64_t n, Value **out) {
   if (ok) return TENON_OK;
   *out = NULL;
   free_value(v);
-  return fail(r->diag, TENON_ENOMEM, NOWHERE, "a sequence of %lld items is too large",
-              (long long)n);
+  char what[64];
+  snprintf(what, sizeof what, "a sequence of %lld items is too large", (long long)n);
+  return counts && !within ? run_over_limit(r, NOWHERE, what, bytes)
+                           : fail(r->diag, TENON_ENOMEM, NOWHERE, "%s", what);
 }
 
 tenon_status value_optional(Run *r, DType elem, Value *item_or_null, Value **out) {

@@ -60,6 +60,7 @@ struct Run {
   // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much
   // again.
   int64_t live_bytes, peak_bytes, max_bytes;
+  bool over_limit;     // something was refused because of max_bytes
   uint64_t seed;       // of random ops
   int64_t budget;      // loop iterations that may still be run; < 0 = no limit
   int64_t ops_budget;  // operations that may still be done (eval_work); < 0 = no limit
@@ -91,6 +92,8 @@ static inline bool run_wants(const Run *r, int64_t result) {
 
 // A new dense tensor, zeroed.  EINVAL when the size overflows, ENOMEM when refused or over
 // max_bytes.
+// Refuses `what`, of so many bytes, because of max_bytes, with what is left of it.  ENOMEM.
+tenon_status run_over_limit(Run *r, Where at, const char *what, int64_t bytes);
 MUST_USE tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *dims,
                                    Value **out);
 MUST_USE tenon_status value_sequence(Run *r, DType elem, int64_t n,

@@ -305,6 +305,14 @@ static bool infer_node(Graph *g, const OpInfo *op, Node *n, Where at) {
   return true;
 }
 
+// The graph's copy of a name, or the name of what the new node comes from; messages about memory
+// name it from here on.
+static const char *own_name(Graph *g, const char *name) {
+  if (name) name = intern(&g->names, str_of(name));
+  if (name || g->origin) at_work_node(name ? name : g->origin);
+  return name;
+}
+
 Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *attrs, int nres,
                const char *name) {
   if (g->status) return g->poison;
@@ -314,6 +322,7 @@ Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *att
     if (src[i] == g->poison) return g->poison;
   while (nsrc > 0 && src[nsrc - 1] == g->none && !(op->flags & OPF_CONTROL)) nsrc--;
   if (!check_operands(g, op, nsrc, src, at)) return g->poison;
+  name = own_name(g, name);
   if (nres <= 0) nres = op->nres ? op->nres : 1;
   if (nres > op_max_results(op))
     return graph_fail(g, TENON_EINVAL, at, "%d results, must be at most %d", nres,
@@ -328,7 +337,7 @@ Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *att
   n->hash = node_hash(n);
   Node *same = table_find_node(g, n);
   if (same) return same;
-  n->name = name ? intern(&g->names, str_of(name)) : g->origin;
+  n->name = name ? name : g->origin;
   if (!infer_node(g, op, n, at)) return g->poison;
   node_compute_known(g, n);
   return finish(g, n);
@@ -346,6 +355,7 @@ Node *node_param(Graph *g, const Type *t, const char *name) {
   return finish(g, n);
 }
 
+// `name` is the graph's own.
 static Node *const_finish(Graph *g, DType t, int rank, const int64_t *dims, ConstData *c,
                           const char *name) {
   Dim d[MAX_RANK];
@@ -358,7 +368,7 @@ static Node *const_finish(Graph *g, DType t, int rank, const int64_t *dims, Cons
   Node *n = make_raw(g, OP_const, 1);
   ((const Type **)n->type)[0] = type_tensor(g, t, rank, d);
   n->data = c;
-  n->name = name ? intern(&g->names, str_of(name)) : NULL;
+  n->name = name;
   n->hash = node_hash(n);
   Node *same = table_find_node(g, n);
   return same ? same : finish(g, n);
@@ -370,6 +380,7 @@ Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *b
   int64_t count, nbytes;
   if (rank > MAX_RANK || !shape_count(rank, dims, &count) || !dtype_bytes(t, count, &nbytes))
     return graph_fail(g, TENON_EINVAL, (Where){.node = name, .op = "const"}, "constant too large");
+  name = own_name(g, name);
   ConstData *c = arena_new(&g->arena, ConstData);
   c->bytes = nbytes;
   if (t == DT_STRING) {
@@ -397,7 +408,7 @@ Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *ta
   ConstData *c = arena_new(&g->arena, ConstData);
   c->bytes = nbytes;
   c->mem = take_block;
-  return const_finish(g, t, rank, dims, c, name);
+  return const_finish(g, t, rank, dims, c, own_name(g, name));
 }
 
 Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source *s, int64_t offset,
@@ -405,7 +416,7 @@ Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source
   if (g->status) return g->poison;
   ConstData *c = arena_new(&g->arena, ConstData);
   *c = (ConstData){.source = s, .offset = offset, .bytes = bytes};
-  return const_finish(g, t, rank, dims, c, name);
+  return const_finish(g, t, rank, dims, c, own_name(g, name));
 }
 
 Node *node_const_moved(Graph *g, const Node *moved) {

@@ -2,6 +2,7 @@
 //
 // A dimension that cannot be proven right or wrong is left to the check at run time: the
 // interpreter compares every result with its inferred type.
+#include "base/limits.h"
 #include "ir/internal.h"
 
 tenon_status infer_fail(Infer *in, tenon_status code, const char *fmt, ...) {
@@ -102,7 +103,10 @@ tenon_status infer_set(Infer *in, int i, DType t, int rank, const Dim *dims) {
     return infer_fail(in, TENON_EUNSUPPORTED, "rank %d is above the limit of %d", rank, MAX_RANK);
   for (int k = 0; k < rank; k++) {
     if (ie_is_poison(dims[k]))
-      return infer_fail(in, TENON_EINVAL, "dimension %d of the result does not fit in 64 bits", k);
+      return infer_fail(in, TENON_EINVAL,
+                        "dimension %d of the result does not fit in 64 bits, or its expression "
+                        "exceeds the limit of %d terms, %d levels or %d nodes",
+                        k, LIMIT_DIM_TERMS, LIMIT_DIM_DEPTH, LIMIT_DIM_NODES);
     if (dims[k]->hi < 0)
       return infer_fail(in, TENON_EINVAL, "dimension %d of the result is negative: %s", k,
                         dim_text(in, dims[k]));

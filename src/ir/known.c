@@ -120,8 +120,8 @@ static void evaluate(Graph *g, Node *n, const Value *const *in) {
   g->known_work -= run.ops_budget;
   run_deinit(&run);
   // What the model asks too much is left out; that there is no memory, the caller must hear.
-  bool refused = t.status == TENON_ENOMEM && !strstr(quiet->text, "memory limit");
-  if (raised || refused) trap_raise(t.status, "%s", quiet->text);
+  bool refused = t.status == TENON_ENOMEM && !run.over_limit;
+  if (raised || refused) trap_again(t.status, quiet->text);
 }
 
 void node_compute_known(Graph *g, Node *n) {

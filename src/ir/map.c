@@ -85,7 +85,7 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
     Node *n = order.v[i], *r;
     TRY(rebuild(mp, n, &r));
     if (mp->m->fn && n->op != OP_param && n != g->none) {
-      budget_subject(n->name);
+      at_work_node(n->name);
       budget_check();
       g->origin = n->name;  // what replaces a node is named after it, whatever made it
       r = mp->m->fn(mp->m->ctx, r, n);

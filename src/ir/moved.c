@@ -62,6 +62,6 @@ tenon_status const_move(Graph *g, const Node *n, Diag *d) {
   }
   trap_leave(&t);
   run_deinit(&run);
-  if (raised) trap_raise(t.status, "%s", d->text);
+  if (raised) trap_again(t.status, d->text);
   return t.status;
 }

@@ -100,6 +100,7 @@ static tenon_status run_one(PassCtx *c, const Pass *p, PassStat *st) {
   int64_t start = platform->now();
   c->nfired = 0;
   c->pass = p;
+  at_work_part("pass", p->name, -1);
   st->ran = true;
   st->nodes_before = graph_count_nodes(c->g);
   for (int i = 0; i < ((p->flags & PASSF_FIXPOINT) ? MAX_REPEATS : 1); i++) {

@@ -173,7 +173,7 @@ static const void *moved_bytes(Printer *p, const Node *n) {
   if (!p->quiet) p->quiet = arena_new(p->arena, Diag);
   diag_init(p->quiet);
   tenon_status s = const_bytes(p->g, n, &data, p->quiet);
-  if (s) trap_raise(s, "%s", p->quiet->text);
+  if (s) trap_again(s, p->quiet->text);
   return data;
 }
 

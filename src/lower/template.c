@@ -139,7 +139,7 @@ static Outcome try_guarded(const Template *t, Lowering *lo, const Node *fused,
   if (setjmp(trap.env) == 0) r = try_schedule(t, lo, fused, given, out);
   trap_leave(&trap);
   if (!trap.status) return r;
-  if (trap.status != TENON_EINTERNAL) trap_raise(trap.status, "%s", said.text);
+  if (trap.status != TENON_EINTERNAL) trap_again(trap.status, said.text);
   lower_decline(lo, t->name, DECLINED_DEFECT, said.text);
   return DECLINED;
 }

@@ -96,8 +96,8 @@ static void run_numbered(Infer *in, const Value *const *operands, const Numbers 
   trap_leave(&t);
   run_deinit(&run);
   // What the model asks too much is left out; that there is no memory, the caller must hear.
-  bool refused = t.status == TENON_ENOMEM && !strstr(quiet->text, "memory limit");
-  if (raised || refused) trap_raise(t.status, "%s", quiet->text);
+  bool refused = t.status == TENON_ENOMEM && !run.over_limit;
+  if (raised || refused) trap_again(t.status, quiet->text);
 }
 
 void sym_move(Infer *in, uint64_t data) {

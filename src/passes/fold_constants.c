@@ -138,7 +138,7 @@ tenon_status fold_constants(PassCtx *c, bool unpacks, bool *out_changed) {
   }
   trap_leave(&t);
   pool_release(f->pool);
-  if (raised) trap_raise(t.status, "%s", c->g->diag->text);
+  if (raised) trap_again(t.status, c->g->diag->text);
   return t.status;
 }
 

@@ -17,6 +17,15 @@ typedef struct Planned {
   int32_t *users;  // by place: values in it that are still needed
 } Planned;
 
+// What lies at the end of the plan's memory, for messages.
+static Where last_value(const Planned *x) {
+  const MemPlan *p = x->p;
+  for (int32_t i = 0; i < p->n; i++)
+    if (p->buffer[i].root == i && x->offset[i] + x->size[i] == x->total)
+      return (Where){.node = p->buffer[i].node->name};
+  return NOWHERE;
+}
+
 static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *bound,
                           int32_t nbind) {
   Planned *x = ctx;
@@ -27,12 +36,12 @@ static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *
   if (!plan_layout(p, bind, bound, nbind, x->offset, x->size, &x->total))
     return fail(run->diag, TENON_EINVAL, NOWHERE,
                 "the sizes of these inputs leave the plan's memory undetermined");
+  Where last = last_value(x);
   if (run->max_bytes && x->total > run->max_bytes)
-    return fail(run->diag, TENON_ENOMEM, NOWHERE, "the plan needs %lld bytes, the limit is %lld",
-                (long long)x->total, (long long)run->max_bytes);
+    return run_over_limit(run, last, "the plan's memory", x->total);
   x->memory = mem_alloc(MAX(x->total, 1));
   if (!x->memory)
-    return fail(run->diag, TENON_ENOMEM, NOWHERE, "out of memory for an arena of %lld bytes",
+    return fail(run->diag, TENON_ENOMEM, last, "out of memory for an arena of %lld bytes",
                 (long long)x->total);
   memset(x->memory, POISON, (size_t)x->total);
   return TENON_OK;

@@ -152,6 +152,7 @@ tenon_status artifact_write_all(const Program *const *variant, int n, const char
   Trap t;
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) {
+    at_work_part("writing", path, -1);
     t.status = artifact_parts(variant, n, false, &a, d, part);
     if (!t.status) t.status = file_write_parts(path, part, ARTIFACT_PARTS, d);
   }

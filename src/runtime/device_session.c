@@ -39,15 +39,15 @@ static DeviceBlock *smaller_block(Session *s, int32_t device, int64_t bytes) {
 }
 
 // The run's limit holds for what lies outside of arenas, too.
-static tenon_status check_limit(const Session *s, const Run *run, int64_t more) {
+static tenon_status check_limit(const Session *s, Run *run, int64_t more) {
   int64_t used = more;
   for (const DeviceBlock *b = s->device->blocks; b; b = b->next)
     if (b->refs && !ck_add(used, b->bytes, &used)) used = INT64_MAX;
   if (!run->max_bytes || used <= run->max_bytes) return TENON_OK;
-  return fail(run->diag, TENON_ENOMEM, NOWHERE, "memory of devices: more than the limit");
+  return run_over_limit(run, NOWHERE, "memory of devices", used);
 }
 
-static tenon_status take_block(Session *s, const Run *run, int32_t device, int64_t bytes,
+static tenon_status take_block(Session *s, Run *run, int32_t device, int64_t bytes,
                                DeviceBlock **out) {
   DeviceSession *ds = s->device;
   const DeviceLoaded *l = &ds->kept->device[device];

@@ -104,14 +104,24 @@ static bool same_sizes(const Session *s, const Frame *fr) {
   return fr->valid && !memcmp(fr->laid_out, s->sym, (size_t)s->program->nsyms * sizeof *s->sym);
 }
 
-static tenon_status no_room(Run *run, const char *why) {
-  return fail(run->diag, TENON_ENOMEM, NOWHERE, "the plan's memory: %s", why);
+// A value that lies at the end of the plan's memory, for messages.
+static Where last_value(const Frame *fr, int32_t root) {
+  for (int32_t i = 0; i < fr->f->nvalues; i++) {
+    const ProgValue *v = &fr->f->value[i];
+    if (v->place == PLACE_ARENA && v->slot == root && v->name) return (Where){.node = v->name};
+  }
+  return NOWHERE;
+}
+
+static tenon_status no_room(Run *run, Where at, const char *why) {
+  return fail(run->diag, TENON_ENOMEM, at, "the plan's memory: %s", why);
 }
 
 static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
   if (same_sizes(s, fr)) return TENON_OK;
   const ProgFunction *f = fr->f;
   int64_t total = 0;
+  int32_t last = -1;
   fr->valid = false;
   int64_t *end = arena_array(&run->scratch, int64_t, MAX(f->nroots, 1));
   for (int32_t i = 0; i < f->nroots; i++) {
@@ -122,17 +132,18 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
                   "the sizes of these inputs leave the plan's memory undetermined");
     fr->offset[i] = 0;
     for (int32_t k = 0; k < r->nbelow; k++) fr->offset[i] = MAX(fr->offset[i], end[r->below[k]]);
-    if (!ck_add(fr->offset[i], bytes, &end[i])) return no_room(run, "too large");
-    total = MAX(total, end[i]);
+    if (!ck_add(fr->offset[i], bytes, &end[i])) return no_room(run, last_value(fr, i), "too large");
+    if (end[i] > total) total = end[last = i];
   }
-  if (run->max_bytes && total > run->max_bytes) return no_room(run, "more than the limit");
+  if (run->max_bytes && total > run->max_bytes)
+    return run_over_limit(run, last_value(fr, last), "the plan's memory", total);
   int64_t need = total;
   if (s->device_run) TRY(s->device_run->lay_out(s, run, fr, end, &need));
   need = MAX(need, ALIGN);  // values without elements have an address too
   if (need > fr->memory_bytes) {
     mem_free(fr->memory, fr->memory_bytes);
     fr->memory_bytes = 0;
-    if (!(fr->memory = mem_alloc(need))) return no_room(run, "out of memory");
+    if (!(fr->memory = mem_alloc(need))) return no_room(run, last_value(fr, last), "out of memory");
     fr->memory_bytes = need;
   }
   fr->arena_bytes = total;
@@ -177,7 +188,7 @@ static tenon_status place_all(const Session *s, Run *run, Frame *fr, const Resul
     Cell *c = &fr->cell[i];
     int64_t at = 0;
     if (v->at >= 0 && (!prog_eval(s->program, v->at, s->sym, &at) || at < 0))
-      return no_room(run, "the place of a part is not known");
+      return no_room(run, (Where){.node = v->name}, "the place of a part is not known");
     if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot] + at;
     if (v->place == PLACE_CONST) c->data = (char *)(uintptr_t)s->program->constant[v->slot].data;
     if (v->place != PLACE_RESULT || !room) continue;
@@ -270,6 +281,7 @@ static tenon_status check_sizes(Session *s, Run *run, const ProgStep *st) {
 static tenon_status enter_step(Session *s, Run *run, const Frame *fr, const ProgStep *st,
                                bool *out_do) {
   int64_t when = 1;
+  at_work_node(st->node);
   *out_do = st->when < 0 || !prog_eval(s->program, st->when, s->sym, &when) || when;
   if (!*out_do) return TENON_OK;
   for (int32_t k = 0; k <= st->more; k++) {

@@ -44,14 +44,28 @@ static void unload(Program *p) {
 typedef struct CpuKernels {
   int64_t *kernel, n;
   Str *text;
+  const char **node;  // that it computes, or the first of several; NULL where it has no name
 } CpuKernels;
+
+// Of the first step that runs each kernel.
+static const char **nodes_of(const Program *p, int64_t nkernels, Arena *a) {
+  const char **node = arena_array(a, const char *, MAX(nkernels, 1));
+  for (int32_t f = 0; f < p->nfunctions; f++)
+    for (int32_t i = 0; i < p->function[f]->nsteps; i++) {
+      const ProgStep *st = &p->function[f]->step[i];
+      if (st->kind == STEP_KERNEL && !node[st->kernel]) node[st->kernel] = st->node;
+    }
+  return node;
+}
 
 static CpuKernels find_cpu_kernels(const Compiled *c, Arena *a) {
   CpuKernels x = {.kernel = arena_array(a, int64_t, MAX(c->nkernels, 1)),
-                  .text = arena_array(a, Str, MAX(c->nkernels, 1))};
+                  .text = arena_array(a, Str, MAX(c->nkernels, 1)),
+                  .node = nodes_of(c->program, c->nkernels, a)};
   for (int64_t i = 0; i < c->nkernels; i++) {
     if (c->program->kernel[i].device) continue;
     x.text[x.n] = c->kernel[i].text;
+    x.node[x.n] = x.node[i];
     x.kernel[x.n++] = i;
   }
   return x;
@@ -130,6 +144,7 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
   Program *p = c->program;
   CodeCall call = {.watch = o->watch, .no_cache = o->no_cache, .key = o->key, .go_on = true};
   CpuKernels kernels = find_cpu_kernels(c, a);
+  call.node = kernels.node;
   Code *code = arena_array(a, Code, MAX(kernels.n, 1));
   if (!kernels.n) return TENON_OK;
   CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;

@@ -77,10 +77,10 @@ TEST(budget_nests) {
   EXPECT_INT_EQ(mem_left(), 2 * MIB);
   budget_begin(&wider, 64 * MIB, 0, 0);
   EXPECT_INT_EQ(mem_left(), 2 * MIB);
-  EXPECT_STATUS(budget_end(&wider, TENON_OK, &d), TENON_OK);
-  EXPECT_STATUS(budget_end(&inner, TENON_EIO, &d), TENON_EIO);
+  budget_end(&wider);
+  budget_end(&inner);
   EXPECT_INT_EQ(mem_left(), 8 * MIB);
-  EXPECT_STATUS(budget_end(&outer, TENON_OK, &d), TENON_OK);
+  budget_end(&outer);
   EXPECT_INT_EQ(mem_left(), was);
 }
 
@@ -92,18 +92,89 @@ TEST(budget_explains_what_was_refused) {
   for (int refused = 0; refused < 2; refused++) {
     diag_init(&d);
     budget_begin(&b, 3 * MIB, 0, 0);
-    budget_subject("conv_7");
+    at_work_node("conv_7");
     if (refused) EXPECT(mem_alloc(4 * MIB) == NULL);
-    tenon_status s = fail(&d, TENON_ENOMEM, NOWHERE, "out of memory");
-    EXPECT_STATUS(budget_end(&b, s, &d), TENON_ENOMEM);
-    if (refused) {
-      EXPECT_CONTAINS(d.text, "limit of 3 MiB");
-      EXPECT_CONTAINS(d.text, "conv_7");
-    } else {
-      EXPECT_CONTAINS(d.text, "out of memory");
-    }
+    EXPECT_STATUS(fail(&d, TENON_ENOMEM, NOWHERE, "no room"), TENON_ENOMEM);
+    EXPECT_STR_EQ(d.text, refused ? "node 'conv_7': no room within the memory limit of 3 MiB "
+                                    "(--max-memory sets another)"
+                                  : "node 'conv_7': no room");
+    at_work_set((AtWork){0});
+    budget_end(&b);
   }
   mem_free(held, 5 * MIB);
+}
+
+// What is at work is named where the message names nothing itself; its own node and the Diag's come
+// first.
+TEST(budget_names_what_is_at_work) {
+  Diag d;
+  diag_init(&d);
+  at_work_part("reading", "initializer", 12);
+  fail(&d, TENON_ENOMEM, NOWHERE, "a");
+  at_work_part("pass", "fold-constants", -1);
+  fail(&d, TENON_ENOMEM, NOWHERE, "b");
+  at_work_node("add");
+  fail(&d, TENON_ENOMEM, NOWHERE, "c");
+  fail(&d, TENON_EINVAL, NOWHERE, "d");
+  fail(&d, TENON_ENOMEM, (Where){.node = "own"}, "e");
+  d.base.node = "base";
+  fail(&d, TENON_ENOMEM, NOWHERE, "f");
+  at_work_set((AtWork){0});
+  EXPECT_STR_EQ(d.text, "reading initializer 12: a\npass fold-constants: b\nnode 'add': c\nd\n"
+                        "node 'own': e\nnode 'base': f");
+}
+
+// A trap puts back what was at work outside of it, so no name outlives what owns it.
+TEST(budget_traps_restore_what_is_at_work) {
+  Trap outer, inner;
+  Diag d;
+  diag_init(&d);
+  at_work_node("outside");
+  trap_enter(&outer, &d);
+  if (setjmp(outer.env) == 0) {
+    at_work_node("between");
+    trap_enter(&inner, &d);
+    if (setjmp(inner.env) == 0) {
+      at_work_node("inside");
+      trap_raise(TENON_ENOMEM, "no room");
+    }
+    trap_leave(&inner);
+    EXPECT_STR_EQ(at_work().node, "between");
+    trap_again(inner.status, d.text);
+  }
+  trap_leave(&outer);
+  EXPECT_STR_EQ(at_work().node, "outside");
+  EXPECT_STATUS(outer.status, TENON_ENOMEM);
+  EXPECT_STR_EQ(d.text, "node 'inside': no room");
+  at_work_set((AtWork){0});
+}
+
+// Threads of a pool keep the caller's limit, and name what it is at work on.
+static void take_much(void *ctx, int64_t begin, int64_t end) {
+  (void)ctx, (void)end;
+  for (volatile int spin = 0; begin == 0 && spin < 10000000; spin++) {}
+  Arena a;
+  arena_init_scoped(&a);
+  if (begin) arena_alloc(&a, 4 * MIB);
+  arena_deinit(&a);
+}
+TEST(budget_holds_in_a_pool) {
+  Budget b;
+  Diag d;
+  Trap t;
+  diag_init(&d);
+  Pool *pool = pool_create(4);
+  budget_begin(&b, 3 * MIB, 0, 0);
+  trap_enter(&t, &d);
+  at_work_node("conv_7");
+  if (setjmp(t.env) == 0) parallel_for(pool, 64, 1, take_much, NULL);
+  trap_leave(&t);
+  budget_end(&b);
+  pool_release(pool);
+  EXPECT_STATUS(t.status, TENON_ENOMEM);
+  EXPECT_CONTAINS(d.text, "node 'conv_7': ");
+  EXPECT_CONTAINS(d.text, "memory limit of 3 MiB");
+  EXPECT(strstr(d.text, "node") == strstr(strstr(d.text, "node"), "node"));
 }
 
 // ---- processor time ----
@@ -126,19 +197,20 @@ TEST(budget_ends_with_processor_time) {
   EXPECT_STATUS(check_raises(&d), TENON_OK);
   budget_begin(&outer, 0, 2 * SECONDS, 0);
   budget_begin(&inner, 0, SECONDS, 0);
-  budget_subject("loop_3");
+  at_work_node("loop_3");
   EXPECT_STATUS(check_raises(&d), TENON_OK);
   budget_spend(SECONDS * second);  // as another process would have
   EXPECT_STATUS(check_raises(&d), TENON_ENOMEM);
   EXPECT_CONTAINS(d.text, "limit of 100000 s");
   EXPECT_CONTAINS(d.text, "loop_3");
+  at_work_set((AtWork){0});
   EXPECT_STATUS(check_raises(&d), TENON_OK);  // what cleans up takes what it takes
-  EXPECT_STATUS(budget_end(&inner, TENON_OK, &d), TENON_OK);
+  budget_end(&inner);
   EXPECT_STATUS(check_raises(&d), TENON_OK);
   budget_spend(SECONDS * second);
   EXPECT_STATUS(check_raises(&d), TENON_ENOMEM);
   EXPECT_CONTAINS(d.text, "limit of 200000 s");
-  EXPECT_STATUS(budget_end(&outer, TENON_OK, &d), TENON_OK);
+  budget_end(&outer);
   EXPECT_STATUS(check_raises(&d), TENON_OK);
 }
 
@@ -162,7 +234,7 @@ TEST(budget_of_folding) {
   budget_fold_left(&bytes, &ops);
   EXPECT_INT_EQ(bytes, 0);
   EXPECT_INT_EQ(ops, 0);
-  EXPECT_STATUS(budget_end(&b, TENON_OK, &d), TENON_OK);
+  budget_end(&b);
   budget_fold_left(&bytes, &ops);
   EXPECT_INT_EQ(bytes, was_bytes);
   EXPECT_INT_EQ(ops, was_ops);
@@ -170,5 +242,5 @@ TEST(budget_of_folding) {
   budget_fold_left(&bytes, &ops);
   EXPECT_INT_EQ(bytes, INT64_MAX);
   EXPECT_INT_EQ(ops, INT64_MAX);
-  EXPECT_STATUS(budget_end(&b, TENON_OK, &d), TENON_OK);
+  budget_end(&b);
 }

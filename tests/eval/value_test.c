@@ -46,7 +46,8 @@ TEST(value_tensor_refuses) {
   EXPECT_STATUS(value_tensor(&r, at, DT_U8, 1, (int64_t[]){600}, &v), TENON_OK);
   Value *w;
   EXPECT_STATUS(value_tensor(&r, at, DT_U8, 1, (int64_t[]){401}, &w), TENON_ENOMEM);
-  EXPECT_CONTAINS(diag.text, "result u8[401] is too large: memory limit");
+  EXPECT_CONTAINS(diag.text, "result u8[401] is too large: 401 bytes");
+  EXPECT_CONTAINS(diag.text, "and 400 of the memory limit of 1000 bytes are left");
   EXPECT_STATUS(value_tensor(&r, at, DT_U8, 1, (int64_t[]){400}, &w), TENON_OK);
   EXPECT_STATUS(value_sequence(&r, DT_F32, 1, &w), TENON_ENOMEM);
   EXPECT_STATUS(value_sequence(&r, DT_F32, -1, &w), TENON_ENOMEM);

@@ -3,8 +3,9 @@
 
 300 have a few nodes with large attributes, constants that fold, or loops.  Others nest bodies, or have very many nodes, symbols, long names or
 lists.  `tenon compile` must end within 60 s of processor time and
-2 GiB over all processes; `tenon run --max-memory 1G` must stay below 1.1 GB.  Both either succeed or refuse with a message that names a node
-or a limit.  EVERY takes each n-th model.  Memory is the sum of resident sizes of the process tree, sampled; processor time is that of all
+2 GiB over all processes; `tenon run --max-memory 1G` must stay below 1.1 GB.  Both either succeed or refuse with a message that names the
+node, or the part of the file or of the compilation at work, and the limit.  Then models of all formats are compiled and run with limits from
+64 KiB up, and each refusal names both.  EVERY takes each n-th model.  Memory is the sum of resident sizes of the process tree, sampled; processor time is that of all
 processes that ended.
 """
 import os, re, subprocess, sys, tempfile, threading, time
@@ -183,6 +184,19 @@ def resident(pid):
     return total + sum(resident(int(c)) for c in children)
 
 
+# What a refusal names.  A model that is wrong, whatever its size, meets no limit.
+PLACE = r"node '|first '|byte \d+: |reading |pass |planning memory: |lowering: |code generation: |constants: |writing "
+LIMIT = r"limit of \d|left of the limit|the limit for|nest more than \d|nested over \d|too many nodes"
+WRONG = r"not one a spatial axis|out of range|is not known for opset"
+
+
+def refusal(text):
+    """What the message of a refusal lacks; None: nothing."""
+    if re.search(WRONG, text): return None
+    lacks = [what for what, pattern in (("place", PLACE), ("limit", LIMIT)) if not re.search(pattern, text)]
+    return f"names no {' and no '.join(lacks)}: {text[-300:]}" if lacks else None
+
+
 def measure(command):
     """Exit status, output, processor seconds and the highest sum of resident bytes."""
     with tempfile.TemporaryFile("w+") as out:
@@ -215,9 +229,31 @@ def check(tenon, folder, name, model):
         rc, text, seconds, peak = measure(command)
         what = f"{name}: {command[1]}"
         if rc not in (0, 1, 4): bad.append(f"{what} ended with {rc}: {text[-300:]}")
-        elif rc and not re.search(r"node '|limit|out of range|nest more than|first '", text): bad.append(f"{what} names neither node nor limit: {text[-300:]}")
+        elif rc and refusal(text): bad.append(f"{what} {refusal(text)}")
         if seconds > CPU_SECONDS: bad.append(f"{what} took {seconds:.1f} s of processor time")
         if peak > most: bad.append(f"{what} took {peak >> 20} MiB")
+    return bad
+
+
+def named(tenon, folder, every):
+    """Models of all formats under small limits: how many ended by a limit, by what is at work; and what is wrong with the messages."""
+    models = os.path.join(os.path.dirname(__file__), "..", "models")
+    suffixes = (".onnx", ".tflite", ".pt2", ".pt", ".mlir", ".tir", ".gguf", ".safetensors")
+    files = sorted(os.path.join(d, f) for d in (models, os.path.join(models, "stablehlo"), os.path.join(models, "torch"))
+                   if os.path.isdir(d) for f in os.listdir(d) if f.endswith(suffixes))
+    seen, bad = {}, []
+    for i, path in enumerate(files[::max(every // 4, 1)]):
+        for limit in range(16, 25):
+            commands = (["compile", path, "-o", os.path.join(folder, "n.tenon"), "--force"], ["run", path], ["run", path, "--target", "cpu"])
+            for command in [commands[(i + limit) % 3]] if every > 1 else commands:
+                p = subprocess.run([tenon, *command, "--no-cache", "--max-memory", str(1 << limit)], capture_output=True, text=True)
+                what = f"{os.path.basename(path)}: {command[0]} --max-memory {1 << limit}"
+                if p.returncode not in (0, 1, 4): bad.append(f"{what} ended with {p.returncode}: {p.stderr[-300:]}")
+                if "memory" not in p.stderr or not p.returncode: continue
+                if refusal(p.stderr): bad.append(f"{what} {refusal(p.stderr)}")
+                else: seen[re.search(PLACE, p.stderr)[0]] = seen.get(re.search(PLACE, p.stderr)[0], 0) + 1
+    for place in ("node '", "reading ", "pass "):
+        if place not in seen: bad.append(f"no refusal names a place like {place!r}: {seen}")
     return bad
 
 
@@ -231,7 +267,10 @@ def main():
             bad = check(tenon, folder, name, make(size))
             failed += bool(bad)
             for text in bad: print("FAIL", text, flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed")
+        bad = named(tenon, folder, every)
+        failed += bool(bad)
+        for text in bad: print("FAIL", text, flush=True)
+    print(f"{len(cases) + 1 - failed} passed, {failed} failed")
     return failed > 0
 
 

@@ -292,6 +292,7 @@ static tenon_status onnx_import(Imported *in, Diag *d) {
                .bytes = (const uint8_t *)in->bytes.p,
                .nbytes = in->bytes.n};
   TRY(onnx_read_model(&g->arena, in->bytes, d, model));
+  at_work_part("reading", "the graph", -1);
   in->file = model;
   in->about = about(&im);
   strmap_init(&im.unsupported, &g->arena);

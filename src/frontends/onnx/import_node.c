@@ -301,6 +301,7 @@ tenon_status import_node(Import *im, const OnnxNode *on) {
       .im = im, .g = im->g, .node = on, .name = label.n ? intern(&im->g->names, label) : NULL};
   n.opset = import_opset(im, on->domain);
   n.at = (Where){.node = n.name, .op = intern(&im->g->names, on->op_type)};
+  at_work_node(n.name);
   if (--im->budget < 0)
     return import_fail(&n, TENON_EUNSUPPORTED,
                        "the model has too many nodes once its functions are inlined and the types "

@@ -23,6 +23,9 @@ typedef enum {
   WT_FIXED32 = 5
 } WireType;
 
+// Messages of memory name parts of the graph and what encloses them; what lies deeper is too many.
+enum { GRAPH_DEPTH = 2 };
+
 // One field as written.
 typedef struct Item {
   const uint8_t *start;
@@ -391,6 +394,7 @@ static tenon_status decode(WireReader *r, const WireMessage *m, const char *labe
   CHECK(m->nfields <= WIRE_MAX_FIELDS, "%s has %d fields", m->name, m->nfields);
   WireFrame frame = {.up = r->frame, .type = m, .label = label, .index = index, .msg = msg};
   r->frame = &frame;
+  if (index >= 0 && r->depth <= GRAPH_DEPTH) at_work_part("reading", label, index);
   r->depth++;
   int64_t count[WIRE_MAX_FIELDS] = {0};
   uint64_t seen = 0;

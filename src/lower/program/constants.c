@@ -171,7 +171,8 @@ static void free_constants(Program *p) {
 }
 
 tenon_status fill_constants(ProgBuilder *b) {
-  int64_t total = 0;
+  int64_t total = 0, largest = -1;
+  at_work_part("constants", NULL, -1);
   for (int64_t i = 0; i < b->constant.n; i++) {
     ProgConst *k = &b->constant.v[i];
     ConstItem *item = &b->item.v[i];
@@ -181,7 +182,9 @@ tenon_status fill_constants(ProgBuilder *b) {
     k->offset = total;
     if (!const_size(k, item, &k->bytes) ||
         !ck_add(total, (k->bytes + CONST_ALIGN - 1) / CONST_ALIGN * CONST_ALIGN, &total))
-      return fail(b->diag, TENON_ENOMEM, NOWHERE, "the constants do not fit in 64 bits");
+      return fail(b->diag, TENON_ENOMEM, (Where){.node = item->node->name},
+                  "the constants do not fit in 64 bits");
+    if (k->bytes > largest) largest = k->bytes, at_work_node(item->node->name);
   }
   b->p->constants_bytes = MAX(total, CONST_ALIGN);
   b->p->constants = mem_alloc(b->p->constants_bytes);

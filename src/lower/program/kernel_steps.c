@@ -425,7 +425,7 @@ static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
 
 static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
-  budget_subject(f->b->label);
+  at_work_node(f->b->label);
   budget_check();
   if (!o->ndevices) return build_step_on(f, n, 0);
   int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;

@@ -550,6 +550,8 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   budget_take(j->budget);
   if (setjmp(t.env) == 0)
     for (int64_t i = begin; i < end && !t.status; i++) {
+      at_work_part("code generation", NULL, -1);
+      if (j->call->node) at_work_node(j->call->node[j->missing[i]]);
       budget_check();
       t.status = tell(j, &d);
       if (!t.status) t.status = build_one(j, j->missing[i], false, &a, &d);
@@ -562,7 +564,7 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   pthread_mutex_lock(&j->lock);
   if (!j->failed->len) *j->failed = d;
   pthread_mutex_unlock(&j->lock);
-  trap_raise(t.status, "%s", d.text);
+  trap_again(t.status, d.text);
 }
 
 // What the cache has is found sooner than a thread wakes up.
@@ -589,22 +591,12 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   return TENON_OK;
 }
 
-// A trap carries one line; the notes below it follow here.  `before`: the length of what was said
-// before.
+// A pool carries the beginning of a message; here is all of it.  `before`: the length of what was
+// said before.
 static tenon_status say_again(const Diag *failed, int64_t before, Diag *d) {
   d->len = before;
   d->text[before] = 0;
-  const char *at = failed->text;
-  for (bool first = true; *at; first = false) {
-    at += strspn(at, " ");
-    int n = (int)strcspn(at, "\n");
-    if (first)
-      fail(d, failed->status, NOWHERE, "%.*s", n, at);
-    else
-      diag_note(d, "%.*s", n, at);
-    at += n + (at[n] == '\n');
-  }
-  return failed->status;
+  return diag_again(d, failed->status, failed->text);
 }
 
 tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,

@@ -55,7 +55,8 @@ MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind,
 typedef struct CodeCall {
   const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
   bool no_cache;
-  const char *key;  // what else the code follows from, for the cache; NULL or "": nothing
+  const char *key;          // what else the code follows from, for the cache; NULL or "": nothing
+  const char *const *node;  // by kernel: the node that it computes, for messages; may be NULL
   bool go_on;  // a kernel that has no code fails alone (Code.failed); a program that makes none
                // fails all
 } CodeCall;
