@@ -139,16 +139,37 @@ static void decline(const CpuKernels *kernels, const Code *code, const TargetOpt
   }
 }
 
+// A tenon-codegen that is missing, or that makes no code for anything: which nodes have none, and
+// what to do.
+static void say_no_code(const CpuKernels *k, Arena *a, Diag *d) {
+  enum { SHOWN = 5, NAME = 60 };
+  StrBuf names;
+  strbuf_init(&names, a);
+  int64_t shown = 0;
+  for (int64_t i = 0; i < k->n && shown < SHOWN; i++)
+    if (k->node[i]) strbuf_printf(&names, "%s'%.*s'", shown++ ? ", " : "", NAME, k->node[i]);
+  diag_note(d, "there is no code for %lld kernel%s%s%s%s", (long long)k->n, k->n == 1 ? "" : "s",
+            shown ? ", of node " : "", strbuf_text(&names), k->n > shown && shown ? ", ..." : "");
+  diag_note(d, "reinstall Tenon with the tenon-codegen of this version, or give its processes more "
+               "memory (ulimit -v, the container's limit)");
+  diag_note(d, "without it: --target interp runs the model, --target host compiles it");
+}
+
 static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
                                Arena *a, Diag *d) {
   Program *p = c->program;
-  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache, .key = o->key, .go_on = true};
+  bool none = false;
+  CodeCall call = {
+      .watch = o->watch, .no_cache = o->no_cache, .key = o->key, .none = &none, .go_on = true};
   CpuKernels kernels = find_cpu_kernels(c, a);
   call.node = kernels.node;
   Code *code = arena_array(a, Code, MAX(kernels.n, 1));
   if (!kernels.n) return TENON_OK;
   CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
-  TRY(codegen_build_with(codegen, o->machine, kind, kernels.text, kernels.n, &call, a, code, d));
+  tenon_status s =
+      codegen_build_with(codegen, o->machine, kind, kernels.text, kernels.n, &call, a, code, d);
+  if (none) say_no_code(&kernels, a, d);
+  TRY(s);
   decline(&kernels, code, o);
   if (o->faults->nfresh) return TENON_OK;
   if (o->report) report(c, &kernels, code, a, o->report);
@@ -174,11 +195,19 @@ bool cpu_verified(void *opened, const TargetOptions *o, Str text) {
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   if (!c->nkernels) return TENON_OK;
   Codegen *codegen;
-  TRY(codegen_shared(o->threads, d, &codegen));
+  tenon_status s = codegen_shared(o->threads, d, &codegen);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = build_code(c, codegen, o, a, d);
+  if (setjmp(t.env) == 0) {
+    if (!s) {
+      t.status = build_code(c, codegen, o, a, d);
+    } else {
+      CpuKernels kernels = find_cpu_kernels(c, a);
+      say_no_code(&kernels, a, d);
+    }
+  }
   trap_leave(&t);
+  if (s) return s;
   codegen_release(codegen);
   return t.status;
 }

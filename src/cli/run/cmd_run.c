@@ -462,9 +462,9 @@ static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   tenon_status s = compile(r, so);
   if (!s || !r->chosen || r->program || s == TENON_ENOMEM || s == TENON_EIO) return s;
   if (r->compile.strict || r->compile.schedule.n) return s;  // asked for, and refused
-  fprintf(stderr,
+  fprintf(stderr,  // the text is clean, and may have several lines
           "tenon: warning: run by the interpreter, which is slow, since %s cannot compile it: %s\n",
-          r->target, clean_text(&c->arena, c->diag.text));
+          r->target, c->diag.text);
   diag_init(&c->diag);
   r->plan = NULL;
   return TENON_OK;

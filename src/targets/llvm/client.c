@@ -524,8 +524,15 @@ static bool makes_code(BuildJob *j) {
 }
 
 static tenon_status fail_alone(BuildJob *j, int64_t i, tenon_status s, const Diag *d) {
-  if (!j->call->go_on || (s != TENON_EINTERNAL && s != TENON_ENOMEM) || !makes_code(j)) return s;
+  bool started = s != TENON_EIO;
+  if (!j->call->go_on || (started && s != TENON_EINTERNAL && s != TENON_ENOMEM)) return s;
+  bool none = !started || !makes_code(j);
   pthread_mutex_lock(&j->lock);
+  if (none) {
+    if (j->call->none) *j->call->none = true;
+    pthread_mutex_unlock(&j->lock);
+    return s;
+  }
   j->out[i].failed = str_copy(j->arena, str_of(d->text));
   pthread_mutex_unlock(&j->lock);
   return TENON_OK;

@@ -57,6 +57,7 @@ typedef struct CodeCall {
   bool no_cache;
   const char *key;          // what else the code follows from, for the cache; NULL or "": nothing
   const char *const *node;  // by kernel: the node that it computes, for messages; may be NULL
+  bool *none;               // set where the program makes no code at all; may be NULL
   bool go_on;  // a kernel that has no code fails alone (Code.failed); a program that makes none
                // fails all
 } CodeCall;
