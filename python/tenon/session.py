@@ -442,12 +442,12 @@ class Session:
         if out is not None:
             raise InvalidError("out: a model with sequences, optionals or maps makes its outputs itself")
         model = self._model
-        tensors = [values.is_tensor(v.type) for v in model.inputs]
-        for x, v, tensor, t in zip(feeds, model.inputs, tensors, self._in_types):
-            if tensor:
+        types = [v.type for v in model.inputs]
+        for x, v, t in zip(feeds, model.inputs, self._in_types):
+            if values.is_tensor(v.type):
                 _checked_view(x, v, t)
         options = None if wanted is None else C.addressof(self._options_for(wanted))
-        made = values.run(self.RUN_VALUES, self._handle, list(zip(feeds, tensors, self._in_types)), self._nout, options)
+        made = values.run(self.RUN_VALUES, self._handle, list(zip(feeds, types, self._in_types)), self._nout, options)
         return [made[i] for i in (self._all if wanted is None else wanted)]
 
     def _home(self, feeds: Sequence[Any], given: Sequence[Any]) -> Tuple[Optional[gpu.Home], Kind]:

@@ -1,6 +1,7 @@
 """Sequences, optionals and maps between Python and the library.
 
-A sequence is a list, an optional its value or None, a map a dict.  What runs take may be nested lists, dicts and arrays;
+A sequence is a list, an optional its value or None, a map a dict.  What runs take may be nested lists, dicts and arrays:
+Python's own numbers become the element type that the model declares, arrays keep theirs;
 what they give has NumPy arrays, and Python's own numbers and strings as the keys and values of a dict, as ONNX Runtime gives them.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from . import _ffi
 from .arrays import array_of, describe, view_of
-from .dtypes import DType
+from .dtypes import BY_NAME, DType, array_dtype
 from .errors import InvalidError, check
 
 _SEQUENCE, _OPTIONAL, _MAP = 2, 3, 4
@@ -53,27 +54,50 @@ def _tensor(x: Any, want: Optional[DType], h: _Handles) -> int:
     return h.keep(_call("tenon_value_tensor", C.byref(tensor)))
 
 
-def _sequence(items: Sequence[Any], h: _Handles) -> int:
-    made = [_make(x, h) for x in items]
+def _inner(type_text: str) -> List[str]:
+    """The types between the outermost parentheses: of a sequence's or an optional's value, of a map's keys and values."""
+    if is_tensor(type_text) or "(" not in type_text:
+        return [""]
+    text = type_text[type_text.index("(") + 1 : type_text.rindex(")")]
+    return [t.strip() for t in text.split(",", 1)] if type_text.startswith("map") else [text]
+
+
+def _element(type_text: str) -> Optional[DType]:
+    return BY_NAME.get(type_text.split("[")[0])
+
+
+def _plain(items: List[Any], want: Optional[DType]) -> np.ndarray:
+    """Numbers or strings as one array."""
+    own = all(isinstance(x, (bool, int, float)) for x in items)
+    return np.asarray(items, array_dtype(want) if want is not None and (own or not items) else None)
+
+
+def _sequence(items: Sequence[Any], h: _Handles, type_text: str) -> int:
+    made = [_make(x, h, _inner(type_text)[0]) for x in items]
     return h.keep(_call("tenon_value_sequence", 0, (C.c_void_p * len(made))(*made), len(made)))
 
 
-def _map(x: Mapping[Any, Any], h: _Handles) -> int:
-    values = list(x.values())
+def _map(x: Mapping[Any, Any], h: _Handles, type_text: str) -> int:
+    key_type, value_type = (_inner(type_text) + [""])[:2]
+    keys, values = list(x), list(x.values())
+    of_keys, of_values = _element(key_type), _element(value_type)
+    if not x:  # nothing shows the types of an empty one
+        of_keys, of_values = of_keys or BY_NAME["i64"], of_values or BY_NAME["f32"]
     plain = all(np.ndim(v) == 0 for v in values)
-    inner = _tensor(np.asarray(values, None if values else np.float32), None, h) if plain else _sequence(values, h)
-    keys = np.asarray(list(x)) if x else np.zeros(0, np.int64)
-    return h.keep(_call("tenon_value_map", _tensor(keys, None, h), inner))
+    inner = _tensor(_plain(values, of_values), None, h) if plain else _sequence(values, h, f"seq({value_type})")
+    return h.keep(_call("tenon_value_map", _tensor(_plain(keys, of_keys), None, h), inner))
 
 
-def _make(x: Any, h: _Handles) -> int:
+def _make(x: Any, h: _Handles, type_text: str = "") -> int:
     if x is None:
         return h.keep(_call("tenon_value_optional", 0, None))
+    if type_text.startswith("opt"):
+        return _make(x, h, _inner(type_text)[0])
     if isinstance(x, Mapping):
-        return _map(x, h)
-    if isinstance(x, (list, tuple)):
-        return _sequence(x, h)
-    return _tensor(x, None, h)
+        return _map(x, h, type_text)
+    if isinstance(x, (list, tuple)) and not (type_text and is_tensor(type_text)):
+        return _sequence(x, h, type_text)
+    return _tensor(x, _element(type_text), h)
 
 
 def _array(handle: int) -> np.ndarray:
@@ -97,15 +121,15 @@ def _given(handle: int) -> Any:
 
 
 def run(
-    function: str, handle: int, feeds: Sequence[Tuple[Any, bool, Optional[DType]]], nout: int, options: Optional[int]
+    function: str, handle: int, feeds: Sequence[Tuple[Any, str, Optional[DType]]], nout: int, options: Optional[int]
 ) -> List[Any]:
-    """Runs a session or a model with values: of each input what is given, whether it is a tensor, and its element type.
+    """Runs a session or a model with values: of each input what is given, its type in the library's words, and a tensor's element type.
     None for outputs that the options do not want."""
     h = _Handles()
     made = (C.c_void_p * max(nout, 1))()
     error = _ffi.Error()
     try:
-        given = [_tensor(x, want, h) if tensor else _make(x, h) for x, tensor, want in feeds]
+        given = [_tensor(x, want, h) if is_tensor(t) else _make(x, h, t) for x, t, want in feeds]
         inputs = (C.c_void_p * max(len(given), 1))(*given)
         check(getattr(_ffi.lib, function)(handle, inputs, len(given), made, nout, options, C.byref(error)), error)
         h.held += [v for v in made if v]

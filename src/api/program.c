@@ -66,20 +66,30 @@ static bool is_number(const Program *p, int32_t expr, int64_t *out) {
 
 // ---- what it takes and gives ----
 
+// "seq(f32[*])": the program knows the element type of what a list holds, and no key type of a map.
+static const char *list_type(tenon_program *p, const ProgValue *v) {
+  static const char *const open[] = {
+      [VK_TENSOR] = "", [VK_SEQUENCE] = "seq(", [VK_OPTIONAL] = "opt(", [VK_MAP] = "map(?, "};
+  StrBuf b;
+  strbuf_init(&b, &p->arena);
+  strbuf_puts(&b, open[v->kind]);
+  strbuf_puts(&b, open[v->item]);
+  strbuf_printf(&b, "%s[*])%s", v->dtype ? dtype_name(v->dtype) : "?", v->item ? ")" : "");
+  return strbuf_text(&b);
+}
+
 static void describe(tenon_program *p, const ProgValue *v, const char *name,
                      tenon_value_info *out) {
   static const tenon_kind kind[] = {[VK_TENSOR] = TENON_KIND_TENSOR,
                                     [VK_SEQUENCE] = TENON_KIND_SEQUENCE,
                                     [VK_OPTIONAL] = TENON_KIND_OPTIONAL,
                                     [VK_MAP] = TENON_KIND_MAP};
-  static const char *const word[] = {
-      [VK_SEQUENCE] = "seq", [VK_OPTIONAL] = "opt", [VK_MAP] = "map"};
   StrBuf b;
   out->name = name ? str_copy(&p->arena, str_of(name)) : "";
   out->kind = kind[v->kind];
   out->rank = -1;
   if (v->kind != VK_TENSOR) {
-    out->type = word[v->kind];
+    out->type = list_type(p, v);
     return;
   }
   out->dtype = v->dtype;

@@ -193,7 +193,7 @@ tenon_status eval_dict_vectorizer(Eval *e) {
   TRY(need_map(e, &keys, &values));
   bool text = at->string_vocabulary.n > 0;
   int64_t n = text ? at->string_vocabulary.n : at->int64_vocabulary.n;
-  if (keys->dtype != (text ? DT_STRING : DT_I64))
+  if (keys->n && keys->dtype != (text ? DT_STRING : DT_I64))
     return eval_fail(e, TENON_EINVAL, "the keys are %s, the vocabulary is %s",
                      dtype_name(keys->dtype), text ? "strings" : "integers");
   Lookup l;
@@ -244,7 +244,7 @@ tenon_status eval_cast_map(Eval *e) {
   const cast_map_attrs *at = e->attrs;
   const Value *keys, *values;
   TRY(need_map(e, &keys, &values));
-  if (keys->dtype != DT_I64)
+  if (keys->n && keys->dtype != DT_I64)
     return eval_fail(e, TENON_EINVAL, "the keys are %s, must be i64", dtype_name(keys->dtype));
   Value *row;
   TRY(lay_out(e, keys, values, at, &row));

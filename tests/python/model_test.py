@@ -109,6 +109,19 @@ class Composites(unittest.TestCase):
             self.assertIsNone(m({"xs": (x,), "rows": rows})["same"])
             self.assertEqual(m([x, y], x, rows, outputs=["maps"]), [{3: 0.25, 7: 0.75}])
 
+    def test_numbers_take_the_declared_type(self):
+        text = b"""graph @"m"(%d: map(string, f32[]), %xs: seq(f32[n])) -> (row: f32[1, 2], all: f32[?s]) {
+  %row = dict_vectorizer(%d) string_vocabulary=["a", "b"]
+  %all = concat_from_sequence(%xs) axis=0
+  return %row, %all
+}
+"""
+        for target in here("interp", "ref", "cpu"):
+            m = tenon.compile(text, target=target)
+            for given, want in (({"b": 1.5}, [0, 1.5]), ({"a": np.float32(2), "b": np.float32(1)}, [2, 1]), ({}, [0, 0])):
+                row, whole = m(given, [np.ones(1, "f4"), np.zeros(1, "f4")])
+                self.assertEqual((row.dtype, row.tolist(), whole.tolist()), (np.float32, [want], [1, 0]))
+
     def test_what_is_refused(self):
         m, rows = tenon.compile(COMPOSITE, target="ref"), np.zeros((1, 2), "f4")
         with self.assertRaisesRegex(tenon.TenonError, "it is a tensor, a sequence is needed"): m(rows[0], None, rows)
