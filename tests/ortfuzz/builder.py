@@ -80,7 +80,7 @@ class Builder:
         self.symbolic = self.rng.random() < 0.5
         self.nodes, self.inits, self.feeds, self.vals = [], [], {}, []
         self.domains, self.types, self.op, self.domain = set(), {}, None, ""
-        self.coverage, self.notes, self.count = [], {}, 0
+        self.coverage, self.notes, self.count, self.maps = [], {}, 0, {}
 
     # ---- choices ----
 
@@ -224,6 +224,17 @@ class Builder:
         self.vals.append(v)
         return v
 
+    def map_of(self, key, value, n, keys):
+        """An input that is a map with n of the keys."""
+        some = [keys[i] for i in self.rng.permutation(len(keys))[:n]]
+        array = values.fill(self.rng, value, (n,), (-99, 99) if value == "int64" else "small")
+        if value == "string":
+            array = array.astype(object)
+        name = self.name("m")
+        self.feeds[name] = dict(zip(some, array.tolist()))
+        self.maps[name] = f"map({key},{value})"
+        return Val(name, self.maps[name], None, True)
+
     # ---- nodes ----
 
     def node(self, inputs, outs, **attrs):
@@ -279,11 +290,12 @@ class Builder:
             raise Skip(self.op)
         infos = []
         for name, x in self.feeds.items():
+            if isinstance(x, dict):
+                infos.append(value_info(name, self.maps[name]))
+                continue
             dims = [self.symbol(d) for d in x.shape]
             infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), dims))
-        results = [onnx.ValueInfoProto(name=v.name) for v in outputs]
-        for v, info in zip(outputs, results):
-            info.type.tensor_type.elem_type = values.number(v.dtype)
+        results = [value_info(v.name, v.dtype) for v in outputs]
         graph = helper.make_graph(self.nodes, "fuzz", infos, results, self.inits)
         imports = [helper.make_opsetid("", self.opset)]
         if "ai.onnx.ml" in self.domains:
@@ -294,6 +306,22 @@ class Builder:
 
     def symbol(self, d):
         return f"n{d}" if self.symbolic and d != 1 and self.chance(0.8) else d
+
+
+def value_info(name, text):
+    """A tensor of an element type, a map, or a sequence of maps: "seq(map(int64,float))"; shapes are not declared."""
+    info = onnx.ValueInfoProto(name=name)
+    kind = info.type
+    if text.startswith("seq("):
+        kind, text = info.type.sequence_type.elem_type, text[4:-1]
+    if text.startswith("map("):
+        key, text = text[4:-1].split(",")
+        kind.map_type.key_type = values.number(key)
+        kind = kind.map_type.value_type
+    kind.tensor_type.elem_type = values.number(text)
+    if name != "" and "map" in str(info.type.WhichOneof("value")):
+        kind.tensor_type.shape.SetInParent()
+    return info
 
 
 def captured(node):

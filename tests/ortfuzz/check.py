@@ -70,7 +70,7 @@ def all_outputs(case):
             dtype = v.dtype if v is not None else None
             if v is None:
                 dtype = next((d for d, g in zip(case.dtypes, case.model.graph.output) if g.name == o), None)
-            if dtype is None:
+            if dtype not in values.TYPES:
                 continue
             info = onnx.ValueInfoProto(name=o)
             if dtype in values.CARRIED:

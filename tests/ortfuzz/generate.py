@@ -106,7 +106,7 @@ def single(case, index, known):
         v = case.vals.get(o)
         if not o:
             continue
-        if v is None or v.dtype is None:
+        if v is None or v.dtype not in values.TYPES:
             return None
         name, dtype = o, v.dtype
         if dtype in values.CARRIED:

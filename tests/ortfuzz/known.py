@@ -252,7 +252,7 @@ def along(p, x, hit):
 def limits(p):
     """The ends of the result's integer type, which a wider one may carry."""
     info = np.iinfo(p.diff.mine.dtype)
-    return {"int4": (-8, 7), "uint4": (0, 15)}.get(p.out_dtype()) or (int(info.min), int(info.max))
+    return {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}.get(p.out_dtype()) or (int(info.min), int(info.max))
 
 
 def wrapped(value, dtype):
@@ -553,10 +553,10 @@ def _(p):
     return elements(p) and p.array(0).dtype.kind == "f" and ~((x >= float(low)) & (x <= float(high)))
 
 
-@row("cast-narrow-rounds", CASTS, NOBODY, "ONNX does not say how a fraction becomes a 4-bit integer. Tenon truncates, as for wider ones; ONNX Runtime rounds.")
+@row("cast-narrow-rounds", CASTS, NOBODY, "ONNX does not say how a fraction becomes an integer of 4 or 2 bits. Tenon truncates, as for wider ones; ONNX Runtime rounds.")
 def _(p):
     to, x = last_cast(p), p.array(0)
-    return elements(p) and x.dtype.kind == "f" and (21 in to or 22 in to) and (x != np.trunc(x))
+    return elements(p) and x.dtype.kind == "f" and bool({21, 22, 25, 26} & set(to)) and (x != np.trunc(x))
 
 
 @row("cast-to-string", CASTS, NOBODY, "ONNX does not fix the digits, nor the text of a boolean. Tenon writes what NumPy writes.",
@@ -589,6 +589,15 @@ def _(p):
 def _(p):
     x = p.array(0).astype(np.float64)
     return is_float(p) and 19 in last_cast(p) and p.attrs.get("saturate") == 0 and np.isinf(p.diff.mine) & (np.abs(x) >= 61440) & (np.sign(x) == np.sign(p.diff.mine))
+
+
+@row("cast-e8m0", CASTS, TENON, "ONNX Runtime's CastLike always rounds up; ONNX leaves negative values open.", "Casting negative values to FLOAT8E8M0 gives undefined behavior.")
+def _(p):
+    x, mode = p.array(0).astype(np.float64), p.attrs.get("round_mode", b"up").decode()
+    low = np.exp2(np.floor(np.log2(np.where(x > 0, x, 1))))
+    up = {"up": x > low, "down": np.zeros(x.shape, bool), "nearest": x >= 1.5 * low}[mode]
+    want = np.where(up, 2 * low, low)
+    return is_float(p) and 24 in last_cast(p) and (np.signbit(x) | (np.isfinite(x) & (p.diff.mine == want)))
 
 
 # ---- one operator each ----

@@ -192,9 +192,10 @@ def main():
         worker.main(o)
         return 0
     import cases
+    import coverage
     import known
 
-    wrong = [f"row {key}: its words are not in the documentation of ONNX" for key in known.check_quotes()] + cases.failures()
+    wrong = coverage.failures() + [f"row {key}: its words are not in the documentation of ONNX" for key in known.check_quotes()] + cases.failures()
     for line in wrong:
         print(line)
     if wrong:

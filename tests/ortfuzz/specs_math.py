@@ -126,11 +126,15 @@ def cast(b):
     attrs = {}
     if b.has_attr("saturate") and b.chance(0.4):
         attrs["saturate"] = b.int(0, 1)
-    b.node([x], [(to, x.shape)], to=values.number(to), **attrs)
+    b.node([x], [(to, x.shape)], to=values.number(to), round_mode=round_mode(b, to), **attrs)
+
+
+def round_mode(b, to):
+    return b.pick([None, "up", "down", "nearest"]) if to == "float8e8m0" and b.has_attr("round_mode") else None
 
 
 def numerals(b, to, shape):
-    whole = to in values.INTS or to in ("int4", "uint4")
+    whole = to in values.INTS or to in ("int4", "uint4", "int2", "uint2")
     x = values.fill(b.rng, to if whole and to in values.INTS else "int8" if whole else "float", shape, "any", b.level)
     return np.array([str(v) for v in x.reshape(-1)], dtype=object).reshape(shape)
 
@@ -140,7 +144,7 @@ def cast_like(b):
     a, to = b.tin(), b.tin(1)
     x = b.given(numerals(b, to, b.shape()), "string") if a == "string" and to != "string" else b.any(a)
     b.node([x, b.data(to, b.shape(0, 1))], [(to, x.shape)],
-           saturate=b.int(0, 1) if b.has_attr("saturate") and b.chance(0.4) else None)
+           saturate=b.int(0, 1) if b.has_attr("saturate") and b.chance(0.4) else None, round_mode=round_mode(b, to))
 
 
 @spec("BitCast")

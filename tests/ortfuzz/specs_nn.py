@@ -265,7 +265,7 @@ def quantize(b):
     ts = b.tin(1) if down and b.opset >= 23 else (b.tout() if not down and b.opset < 23 else b.tin(1)) if b.opset >= 19 else "float"
     if down and b.opset >= 19 and b.opset < 23:
         ts = b.tin(0)
-    if ts not in values.FLOATS + ("int32",):
+    if ts not in values.FLOATS + ("int32", "float8e8m0"):
         ts = "float"
     if ts == "int32":
         s = b.given(b.rng.integers(1, 5, s_shape).astype(np.int32), ts)
@@ -285,11 +285,11 @@ def quantize(b):
         if b.has_attr("output_dtype") and b.chance(0.3):
             attrs["output_dtype"] = values.number(ty)
         if b.has_attr("precision") and b.chance(0.2) and ts != "int32":
-            attrs["precision"] = values.number(b.pick([ts, "float"]))
+            attrs["precision"] = values.number(b.pick([ts if ts in values.FLOATS else "float", "float"]))
         b.node([b.data(b.tin(0), shape), s, zero], [(ty, shape)], **attrs)
         return
     to = ts
-    if b.has_attr("output_dtype") and b.chance(0.3):
+    if b.has_attr("output_dtype") and (b.chance(0.3) or ts == "float8e8m0"):  # no result has that type
         to = b.tout()
         attrs["output_dtype"] = values.number(to)
     b.node([b.data(ty, shape), s, zero], [(to, shape)], **attrs)

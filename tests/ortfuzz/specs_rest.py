@@ -330,6 +330,39 @@ def scaler(b):
     b.node([x], [("float", x.shape)], offset=floats(b, n), scale=floats(b, n))
 
 
+LABELS = {"int64": [3, 1, -7, 2**63 - 1, 0], "string": ["c", "a", "", "b", "\u00e4"]}
+
+
+@spec("ZipMap", ML)
+def zip_map(b):
+    key, n = b.pick(["int64", "string"]), b.int(1, 5)
+    x = b.data("float", (n,) if b.chance(0.2) else (b.int(1, 4), n))
+    b.node([x], [(f"seq(map({key},float))", None)], **{f"classlabels_{key}s": LABELS[key][:n]})
+
+
+@spec("CastMap", ML)
+def cast_map(b):
+    value, sparse = b.pick(["float", "float", "float", "string"]), b.chance(0.5)
+    most = b.int(1, 6)
+    n = b.int(1, most)
+    m = b.map_of("int64", value, n, list(range(most)) if sparse else [-(2**63), -5, 0, 7, 9, 2**63 - 1])
+    if value == "string":
+        b.feeds[m.name] = {k: b.pick(["1", "-3", "25"]) for k in b.feeds[m.name]}
+    to = b.pick(["float", "string", "int64"] if value == "string" else ["float", "int64"])
+    b.node([m], [(to, (1, most if sparse else n))], cast_to=f"TO_{to.upper()}", map_form="SPARSE" if sparse else b.pick([None, "DENSE"]),
+           max_map=most if sparse else None)
+
+
+@spec("DictVectorizer", ML)
+def dict_vectorizer(b):
+    key, value = b.pick(["string", "int64"]), "float"  # ONNX Runtime's Python interface makes maps of floats alone
+    if b.chance(0.2):
+        value = b.pick(["double", "int64" if key == "string" else "string"])
+    vocabulary = LABELS[key][: b.int(1, 5)]
+    m = b.map_of(key, value, b.int(0 if b.chance(0.1) else 1, len(vocabulary)), vocabulary)
+    b.node([m], [(value, (1, len(vocabulary)))], **{f"{key}_vocabulary": vocabulary})
+
+
 def a_tree(b, f):
     """One tree of three splits and four leaves, in arrays."""
     modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]

@@ -30,13 +30,16 @@ CARRIED = {
     "uint4": (TensorProto.UINT4, ml_dtypes.uint4),
     "int4": (TensorProto.INT4, ml_dtypes.int4),
     "float4e2m1": (TensorProto.FLOAT4E2M1, ml_dtypes.float4_e2m1fn),
+    "float8e8m0": (TensorProto.FLOAT8E8M0, ml_dtypes.float8_e8m0fnu),
+    "uint2": (TensorProto.UINT2, ml_dtypes.uint2),
+    "int2": (TensorProto.INT2, ml_dtypes.int2),
 }
 CARRIER = {n: "float" for n in CARRIED}
-CARRIER["uint4"], CARRIER["int4"] = "uint8", "int8"
+CARRIER.update(uint4="uint8", int4="int8", uint2="uint8", int2="int8")
 TYPES = {**PLAIN, **CARRIED}
 
 FLOATS = ("float", "double", "float16", "bfloat16")
-SMALL_FLOATS = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
+SMALL_FLOATS = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0")
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 TEXTS = ["", "a", "b", "ab", "A", "Ab c", "1.5", "-3", "NaN", "\u00e4\u00d6\u00df", "a b  c", "x,y,,z", "9223372036854775807", "the"]
 
@@ -56,6 +59,8 @@ def is_float(dtype):
 def float_limits(dtype):
     """NaN, infinities, zeros of both signs, the ends of the range, subnormals, and values that integers just miss."""
     info = ml_dtypes.finfo(numpy_of(dtype))
+    if dtype == "float8e8m0":  # powers of two alone
+        return [1.0, 2.0, 0.5, float(info.max), float(info.tiny), float("nan")]
     greatest, tiny = float(info.max), float(info.smallest_subnormal)
     out = [0.0, -0.0, 1.0, -1.0, greatest, -greatest, float(info.tiny), tiny, -tiny, 0.5, -0.5, 1.5, 2.5, -2.5]
     if dtype != "float4e2m1":
@@ -97,7 +102,7 @@ def _floats(rng, dtype, t, n, kind, level):
     if kind == "positive":
         x = np.abs(x) + 0.01
     with np.errstate(all="ignore"):
-        x = x.astype(t)
+        x = (np.abs(x) + 0.01 if dtype == "float8e8m0" else x).astype(t)
         if level and kind == "any":
             limits = np.array(float_limits(dtype) if level > 1 else [0.0, -0.0, 0.5, -0.5, 1.5, 2.5], t)
             at = rng.random(n) < rng.choice([0.1, 0.5, 1.0])
