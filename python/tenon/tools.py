@@ -101,20 +101,33 @@ def graph(
     optimised: bool = False,
     dims: Optional[Mapping[str, int]] = None,
     force: bool = False,
+    profile: Any = None,
 ) -> Optional[str]:
     """The graph of a model as a page, or, with ``path``, in a file: .html, .svg, .dot or .json, as its name ends.
-    A file that Tenon did not write is replaced only with ``force``.
+    A file that Tenon did not write is replaced only with ``force``.  ``profile`` colours the page by measured time:
+    what ``Model.profile`` returned, or a file of ``tenon bench --profile --json`` or ``tenon bench --trace``.
 
     >>> import tenon
     >>> "<html" in tenon.graph("examples/digits/digits.onnx").lower()
     True
     """
     options = (["--optimised"] if optimised else []) + (["--force"] if force else []) + _dims(dims)
-    if path is not None:
-        _call("graph", model, [*options, "--output", os.fspath(path)])
-        return None
     with tempfile.TemporaryDirectory() as folder:
+        if profile is not None:
+            options += ["--profile", _profile_file(profile, folder)]
+        if path is not None:
+            _call("graph", model, [*options, "--output", os.fspath(path)])
+            return None
         page = os.path.join(folder, "graph.html")
         _call("graph", model, [*options, "--output", page])
         with open(page, encoding="utf-8") as f:
             return f.read()
+
+
+def _profile_file(profile: Any, folder: str) -> str:
+    if isinstance(profile, (str, os.PathLike)):
+        return os.fspath(profile)
+    path = os.path.join(folder, "profile.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(profile.to_dict(), f)
+    return path

@@ -12,6 +12,7 @@ enum {
   INLINE_VALUES = 4,   // elements of a constant shown on a node
   ATTR_TEXT_MAX = 22,  // of the attribute shown on a node
   LABEL_MAX = 44,
+  LABELS_MAX = 8,  // below one node, where they repeat
   TITLE_MAX = 36,
   STATS_BUDGET = 1 << 28
 };
@@ -212,8 +213,17 @@ static void title_kernel(View *v, DrawNode *d) {
   add_row(v, d, "", kernel_text(v, d->node));
 }
 
+static void add_cost(View *v, DrawNode *d) {
+  if (!v->sizes) return;
+  NodeCost c;
+  cost_node(v->graph, d->node, v->sizes, v->arena, &c);
+  d->flops = c.flops;
+  d->bytes = c.bytes;
+  d->known = c.known;
+}
+
 static DrawNode op_node(View *v, Node *n) {
-  DrawNode d = {.kind = DRAW_OP, .node = n, .name = n->name, .family = family_of(n)};
+  DrawNode d = {.kind = DRAW_OP, .node = n, .name = n->name, .family = family_of(n), .ms = -1};
   if (n->op == OP_param) {
     d.kind = DRAW_INPUT;
     d.family = FAMILY_port;
@@ -231,6 +241,7 @@ static DrawNode op_node(View *v, Node *n) {
     add_const_rows(v, &d);
     add_attr_row(v, &d);
   }
+  if (d.kind == DRAW_OP) add_cost(v, &d);
   return d;
 }
 
@@ -297,6 +308,30 @@ static void measure(DrawNode *n, Arena *a) {
   n->h = 24 + (n->row.n ? 15 * (double)n->row.n + 6 : 0);
 }
 
+// The types of a node's results stand side by side below it, so its box is as wide as they are.  Of
+// many results with one type the first is labelled.
+void drawing_measure(Drawing *d, Arena *a) {
+  int64_t *labels = arena_array(a, int64_t, d->node.n + 1);
+  const char **last = arena_array(a, const char *, d->node.n + 1);
+  for (int64_t i = 0; i < d->edge.n; i++) labels[d->edge.v[i].from] += d->edge.v[i].label != NULL;
+  for (int64_t i = 0; i < d->node.n; i++) {
+    measure(&d->node.v[i], a);
+    d->node.v[i].label_w = 0;
+  }
+  for (int64_t i = 0; i < d->edge.n; i++) {
+    DrawEdge *e = &d->edge.v[i];
+    if (!e->label) continue;
+    const char *before = last[e->from];
+    last[e->from] = e->label;
+    if (labels[e->from] > LABELS_MAX && before && !strcmp(before, e->label))
+      e->label = NULL;
+    else
+      d->node.v[e->from].label_w += view_label_width(e->label);
+  }
+  for (int64_t i = 0; i < d->node.n; i++)
+    if (labels[i] > 1) d->node.v[i].w = MAX(d->node.v[i].w, d->node.v[i].label_w);
+}
+
 static void build_body(View *v, int64_t index) {
   Graph *g = v->graph;
   Building b = {.v = v, .d = v->drawing.v[index], .index = index};
@@ -308,11 +343,7 @@ static void build_body(View *v, int64_t index) {
     if (is_drawn(order.v[i])) add_node(&b, order.v[i]);
   arena_reset(&g->scratch, mark);
   for (int64_t i = 0; i < b.d->body->nresults; i++) add_output(&b, i);
-  for (int64_t i = 0; i < b.d->node.n; i++) measure(&b.d->node.v[i], v->arena);
-  for (int64_t i = 0; i < b.d->edge.n; i++) {
-    DrawEdge *e = &b.d->edge.v[i];
-    if (e->label) b.d->node.v[e->from].label_w += view_text_width(e->label, 10) + 10;
-  }
+  drawing_measure(b.d, v->arena);
 }
 
 void view_init(View *v, Graph *g, const char *model, Arena *a) {

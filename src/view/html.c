@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "ir/internal.h"
 
-enum { ATTR_ITEMS = 256 };
+enum { ATTR_ITEMS = 256, UNPLACED_MAX = 20 };
 
 // Made from viewer.css and the scripts by the build (cmake/embed.cmake), those of one ending
 // joined; NUL-terminated.
@@ -188,6 +188,33 @@ static void put_rows(JsonWriter *w, const DrawNode *d) {
 
 static void put_rounded(JsonWriter *w, double x) { json_i64(w, (int64_t)(x + 0.5)); }
 
+// FLOPs, bytes, and where it was measured the milliseconds, its share of them, how
+// many nodes share them, and the kernel whose they are.
+static void put_cost(JsonWriter *w, const View *v, const DrawNode *d) {
+  if (d->kind != DRAW_OP || !v->sizes) return;
+  json_key(w, "cost");
+  json_begin_flat_array(w);
+  json_f64(w, d->flops);
+  json_i64(w, d->bytes);
+  if (d->ms >= 0) {
+    json_f64(w, d->ms);
+    json_f64(w, d->share_ms);
+    json_i64(w, d->shared);
+    json_cstr(w, d->timed);
+  }
+  json_end_array(w);
+}
+
+static void put_box(JsonWriter *w, const DrawNode *d) {
+  json_key(w, "box");
+  json_begin_flat_array(w);
+  put_rounded(w, d->x);
+  put_rounded(w, d->y);
+  put_rounded(w, d->w);
+  put_rounded(w, d->h);
+  json_end_array(w);
+}
+
 static void put_node(JsonWriter *w, const View *v, const IntMap *at, const DrawNode *d) {
   static const char *const kind[] = {"input", "op", "const", "output"};
   json_begin_object(w);
@@ -201,13 +228,8 @@ static void put_node(JsonWriter *w, const View *v, const IntMap *at, const DrawN
   json_cstr(w, d->name);
   json_key(w, "family");
   json_i64(w, d->family);
-  json_key(w, "box");
-  json_begin_array(w);
-  put_rounded(w, d->x);
-  put_rounded(w, d->y);
-  put_rounded(w, d->w);
-  put_rounded(w, d->h);
-  json_end_array(w);
+  put_box(w, d);
+  put_cost(w, v, d);
   put_rows(w, d);
   put_operands(w, v, at, d);
   put_results(w, v, d);
@@ -231,12 +253,7 @@ static void put_edge(JsonWriter *w, const DrawEdge *e) {
   json_end_array(w);
 }
 
-static void put_drawing(JsonWriter *w, const View *v, const Drawing *d) {
-  IntMap at;
-  intmap_init(&at, v->arena);
-  for (int64_t i = 0; i < d->node.n; i++)
-    if (d->node.v[i].kind != DRAW_OUTPUT) intmap_put(&at, d->node.v[i].node->id, (uint64_t)i);
-  json_begin_object(w);
+static void put_outline(JsonWriter *w, const Drawing *d) {
   json_key(w, "title");
   json_cstr(w, d->title);
   json_key(w, "parent");
@@ -247,13 +264,112 @@ static void put_drawing(JsonWriter *w, const View *v, const Drawing *d) {
   put_rounded(w, d->w);
   json_key(w, "h");
   put_rounded(w, d->h);
+}
+
+static void put_edges(JsonWriter *w, const Drawing *d) {
+  json_key(w, "edges");
+  json_begin_array(w);
+  for (int64_t i = 0; i < d->edge.n; i++) put_edge(w, &d->edge.v[i]);
+  json_end_array(w);
+}
+
+static void put_drawing(JsonWriter *w, const View *v, const Drawing *d) {
+  IntMap at;
+  intmap_init(&at, v->arena);
+  for (int64_t i = 0; i < d->node.n; i++)
+    if (d->node.v[i].kind != DRAW_OUTPUT) intmap_put(&at, d->node.v[i].node->id, (uint64_t)i);
+  json_begin_object(w);
+  put_outline(w, d);
   json_key(w, "nodes");
   json_begin_array(w);
   for (int64_t i = 0; i < d->node.n; i++) put_node(w, v, &at, &d->node.v[i]);
   json_end_array(w);
-  json_key(w, "edges");
+  put_edges(w, d);
+  json_end_object(w);
+}
+
+// ---- folds ----
+
+// A leaf is a node of the drawing that was folded; `port` is one, too, at the other end.
+static void put_folded(JsonWriter *w, const DrawNode *d) {
+  static const char *const kind[] = {
+      [DRAW_MODULE] = "module", [DRAW_PORT_IN] = "in", [DRAW_PORT_OUT] = "out"};
+  json_begin_object(w);
+  if (d->kind < DRAW_MODULE) {
+    json_key(w, "leaf");
+    json_i64(w, d->leaf);
+  } else {
+    json_key(w, "kind");
+    json_cstr(w, kind[d->kind]);
+    json_key(w, "title");
+    json_cstr(w, d->title);
+    json_key(w, "name");
+    json_cstr(w, d->name);
+    put_rows(w, d);
+    json_key(w, d->kind == DRAW_MODULE ? "part" : "port");
+    json_i64(w, d->kind == DRAW_MODULE ? d->part : d->leaf);
+  }
+  put_box(w, d);
+  json_end_object(w);
+}
+
+static void put_fold(JsonWriter *w, const Fold *f) {
+  json_begin_object(w);
+  json_key(w, "of");
+  json_i64(w, f->of);
+  json_key(w, "by");
+  json_cstr(w, f->by & FOLD_MODULES ? "modules" : "host");
+  json_key(w, "parts");
   json_begin_array(w);
-  for (int64_t i = 0; i < d->edge.n; i++) put_edge(w, &d->edge.v[i]);
+  for (int64_t i = 0; i < f->part.n; i++) {
+    const Drawing *d = f->part.v[i];
+    json_begin_object(w);
+    put_outline(w, d);
+    json_key(w, "nodes");
+    json_begin_array(w);
+    for (int64_t k = 0; k < d->node.n; k++) put_folded(w, &d->node.v[k]);
+    json_end_array(w);
+    put_edges(w, d);
+    json_end_object(w);
+  }
+  json_end_array(w);
+  json_end_object(w);
+}
+
+// Sizes at which costs were counted: name and value of each.
+static void put_sizes(JsonWriter *w, const View *v) {
+  if (!v->sizes) return;
+  json_key(w, "sizes");
+  json_begin_array(w);
+  for (int32_t i = 0; i < v->sizes->n; i++) {
+    Dim s = v->graph->dims.sym.v[i];
+    if (s->fresh || !v->sizes->known[i]) continue;
+    json_begin_flat_array(w);
+    json_str(w, (Str){s->name, s->value});
+    json_i64(w, v->sizes->value[i]);
+    json_end_array(w);
+  }
+  json_end_array(w);
+}
+
+static void put_profile(JsonWriter *w, const ViewProfile *p) {
+  json_key(w, "profile");
+  json_begin_object(w);
+  json_key(w, "file");
+  json_cstr(w, file_name(p->file));
+  json_key(w, "ms");
+  json_f64(w, p->total_ms);
+  json_key(w, "placed");
+  json_f64(w, p->placed_ms);
+  json_key(w, "steps");
+  json_i64(w, p->step.n);
+  json_key(w, "unplaced");
+  json_begin_array(w);
+  for (int64_t i = 0, n = 0; i < p->step.n && n < UNPLACED_MAX; i++)
+    if (!p->step.v[i].inner && !p->step.v[i].placed && p->step.v[i].ms > 0) {
+      put_attr(w, p->step.v[i].node, str_printf(w->out->arena, "%.4f", p->step.v[i].ms), false);
+      n++;
+    }
   json_end_array(w);
   json_end_object(w);
 }
@@ -274,6 +390,12 @@ static void put_json(const View *v, StrBuf *out) {
   json_begin_array(&w);
   for (int64_t i = 0; i < v->drawing.n; i++) put_drawing(&w, v, v->drawing.v[i]);
   json_end_array(&w);
+  json_key(&w, "folds");
+  json_begin_array(&w);
+  for (int64_t i = 0; i < v->fold.n; i++) put_fold(&w, v->fold.v[i]);
+  json_end_array(&w);
+  put_sizes(&w, v);
+  if (v->profile) put_profile(&w, v->profile);
   json_key(&w, "consts");
   json_begin_array(&w);
   for (int64_t i = 0; i < v->constant.n; i++) put_constant(&w, &v->constant.v[i], v->arena);

@@ -9,7 +9,8 @@
 // out of the layers and drawn straight, and the number of sweeps shrinks as the graph grows.
 //
 // Needs:      nodes in topological order, with their sizes (build.c).
-// Guarantees: boxes do not overlap; an edge goes from a higher to a lower layer; the same drawing
+// Guarantees: boxes and labels do not overlap; an edge goes from a higher to a lower layer; the
+// same drawing
 //             always gets the same layout.
 #include "view/view.h"
 
@@ -49,6 +50,7 @@ typedef struct Layout {
   int32_t *item_layer;
   double *x;             // [items] centres
   double *top, *bottom;  // [nlayers]
+  double *port;          // [nvalues] where it leaves its node
 } Layout;
 
 // ---- values and layers ----
@@ -423,14 +425,25 @@ static void place_y(Layout *t) {
 
 // ---- paths ----
 
-// Where result number k of those in use leaves its node.
-static double port_x(const Layout *t, int64_t value) {
-  const DrawValue *v = &t->value[value];
-  const DrawNode *n = &t->d->node.v[v->from];
-  int64_t count = t->node_value[v->from + 1] - t->node_value[v->from];
-  int64_t k = value - t->node_value[v->from];
-  double room = MAX(n->w - 16, MIN(n->label_w, n->w + 200));
-  return t->x[v->from] + room * ((double)(2 * k + 1) / (double)(2 * count) - 0.5) * (count > 1);
+// Where each value leaves its node: above its label, whose room is a part of the node's width; what
+// is left is shared out evenly.
+static void place_ports(Layout *t) {
+  double *room = arena_array(t->a, double, t->nvalues);
+  t->port = arena_array(t->a, double, t->nvalues);
+  for (int64_t i = 0; i < t->nedges; i++) {
+    const char *label = t->d->edge.v[i].label;
+    if (label) room[t->value_of[i]] = view_label_width(label);
+  }
+  for (int64_t i = 0; i < t->nnodes; i++) {
+    int64_t first = t->node_value[i], n = t->node_value[i + 1] - first;
+    double used = 0, left = t->x[i] - t->d->node.v[i].w / 2;
+    for (int64_t v = first; v < first + n; v++) used += room[v];
+    double more = n ? (t->d->node.v[i].w - used) / (double)n : 0;
+    for (int64_t v = first; v < first + n; v++) {
+      t->port[v] = n > 1 ? left + (room[v] + more) / 2 : t->x[i];
+      left += room[v] + more;
+    }
+  }
 }
 
 static void put_to(StrBuf *b, double x0, double y0, double x1, double y1) {
@@ -450,7 +463,7 @@ static void put_path(Layout *t, StrBuf *b, int64_t value, DrawEdge *e, int32_t a
   const DrawValue *v = &t->value[value];
   int32_t last = t->layer[e->to];
   bool from_node = at == t->layer[v->from];
-  double px = from_node ? port_x(t, value) : t->x[value_item(t, v, at)];
+  double px = from_node ? t->port[value] : t->x[value_item(t, v, at)];
   const DrawNode *from = &t->d->node.v[v->from], *to = &t->d->node.v[e->to];
   strbuf_printf(b, "M%.0f %.0f", px, from_node ? from->y + from->h : t->bottom[at]);
   bool straight = last - t->layer[v->from] > t->span_max;
@@ -503,7 +516,7 @@ static void draw_value(Layout *t, int64_t value, EdgeDepth *tmp) {
     }
     if (!e->label) continue;
     const DrawNode *from = &t->d->node.v[v->from];
-    e->label_x = port_x(t, value);
+    e->label_x = t->port[value];
     e->label_y = MAX(from->y + from->h, t->bottom[t->layer[v->from]]) + 14;
   }
 }
@@ -518,6 +531,7 @@ void drawing_layout(Drawing *d, Arena *a, Arena *scratch) {
   find_order(&t);
   place_x(&t);
   place_y(&t);
+  place_ports(&t);
   EdgeDepth *tmp = arena_array(scratch, EdgeDepth, t.nedges);
   for (int64_t i = 0; i < t.nvalues; i++) draw_value(&t, i, tmp);
   arena_reset(scratch, mark);

@@ -47,7 +47,12 @@ const FATES = {kernel: 'in a kernel', host: 'run by the host', removed: 'taken a
 // Where a node is on the other side: what it is there, and what went into it or it went into.
 function partners(ref) {
   const n = node(ref), found = {whole: [], into: []};
-  if (ref.d === 0) {
+  if (isModule(n)) {
+    for (const leaf of leavesOf(ref).map(partners)) for (const kind of ['whole', 'into']) found[kind].push(...leaf[kind]);
+    for (const kind of ['whole', 'into']) found[kind] = [...new Map(found[kind].map(r => [`${r.d} ${r.i}`, r])).values()];
+  } else if (n.port !== undefined) {
+    return found;
+  } else if (ref.d === 0) {
     const f = fates[ref.i];
     if (!f) found.whole = namesake(n);
     else if (f.kernels.length) found.whole = f.kernels.flatMap(k => [kernelRef(k), ...innerByName(k, n.name)]);
@@ -71,7 +76,7 @@ function innerByName(k, name) {
   return data.drawings[bodies[0][1]].nodes.map((n, i) => n.kind === 'op' && n.name === name ? {d: bodies[0][1], i} : null).filter(Boolean);
 }
 function markLinks(p, refs, kind) {
-  const shown = refs.filter(r => elementOf(p, r));
+  const shown = refs.filter(r => placeOf(p, r));
   for (const r of shown) {
     const e = elementOf(p, r);
     e.classList.add(kind);
@@ -84,20 +89,13 @@ function showLinks(p, ref) {
   drawMemory();
   if (!ref) return;
   const found = partners(ref);
-  if ((found.whole.length || found.into.length) && q.current !== q.root && ref.d === p.root) openRoot(q);
+  if ((found.whole.length || found.into.length) && q.current !== baseOf(q) && p.current === baseOf(p)) show(q, baseOf(q));
   const shown = [...markLinks(q, found.whole, 'link'), ...markLinks(q, found.into, 'into')];
   q.canvas.classList.toggle('dim', shown.length > 0);
   if (shown.length) showAll(q, markLinksFirst(found, shown));
 }
 // Of many, those that matter most are brought into view.
 const markLinksFirst = (found, shown) => { const whole = shown.filter(r => found.whole.includes(r)); return whole.length ? whole : shown; };
-function openRoot(q) {
-  q.current = q.root;
-  q.canvas.replaceChildren(view(q).world);
-  drawMini(q);
-  showCrumbs(q);
-  refresh(q);
-}
 // All nodes that a rule took away, and the kernels where it fired.
 function showRule(r) {
   select(panes[0], null);
@@ -111,29 +109,30 @@ function showRule(r) {
 
 // ---- groups in the graph as it was ----
 // Behind the nodes of each kernel lies a shape of one colour: their boxes, and the lines between them, both drawn wide.
-function hulls(part, add) {
-  const d = data.drawings[0], of = new Map();
+function hulls(part, add, into, world) {
+  const d = data.drawings[0], of = new Map(), holder = s('g', {});
+  world.append(holder);
   members.forEach((m, k) => m.whole.forEach(i => of.set(i, of.has(i) ? -1 : k)));
-  return opt.kernels.map((kernel, k) => {
+  opt.kernels.forEach((kernel, k) => {
     const mine = members[k].whole.filter(i => of.get(i) === k);
-    if (mine.length < 2) return null;
-    const g = s('g', {class: 'hull f' + after.nodes[kernel.node].family}), box = [Infinity, Infinity, -Infinity, -Infinity];
-    for (const i of mine) {
-      const [x, y, w, height] = part.box[i];
-      g.append(s('rect', {x: x - 9, y: y - 9, width: w + 18, height: height + 18, rx: 10}));
-      box[0] = Math.min(box[0], x - 9); box[1] = Math.min(box[1], y - 9);
-      box[2] = Math.max(box[2], x + w + 9); box[3] = Math.max(box[3], y + height + 9);
-      for (const e of adjacency(0).outgoing[i])
-        if (of.get(d.edges[e][1]) === k) g.append(s('path', {d: d.edges[e][2].replace(/M[^M]*$/, '')}));
-    }
-    const holder = s('g', {});
-    add(holder, g, ...box);
-    return holder;
-  }).filter(Boolean);
+    if (mine.length < 2) return;
+    const boxes = mine.map(i => part.box[i]), make = () => {
+      const g = s('g', {class: 'hull f' + after.nodes[kernel.node].family});
+      mine.forEach((i, at) => {
+        const [x, y, w, height] = boxes[at];
+        g.append(s('rect', {x: x - 9, y: y - 9, width: w + 18, height: height + 18, rx: 10}));
+        for (const e of adjacency(0).outgoing[i])
+          if (of.get(d.edges[e][1]) === k) g.append(s('path', {d: d.edges[e][2].replace(/M[^M]*$/, '')}));
+      });
+      return into(holder, g);
+    };
+    add(make, Math.min(...boxes.map(b => b[0])) - 9, Math.min(...boxes.map(b => b[1])) - 9, Math.max(...boxes.map(b => b[0] + b[2])) + 9,
+      Math.max(...boxes.map(b => b[1] + b[3])) + 9);
+  });
 }
 
 // ---- panel ----
-const OPT_HELP = [['click a kernel twice, e', 'open it or close it'], ['E', 'open or close all kernels'], ['1, 2, Tab', 'before, after, the other one'],
+const OPT_HELP = [['E', 'open or close all kernels'], ['1, 2, Tab', 'before, after, the other one'],
   ['k, r', 'kernels, rules'], ['m', 'memory plan']];
 const ruleLink = r => h('button', {class: 'link', onclick: () => openRule(r)}, opt.rules[r].name);
 const kernelLink = k => h('span', {}, chip(after.nodes[opt.kernels[k].node].family), ' ', linkTo(kernelRef(k), kernelText(k)));
@@ -165,13 +164,13 @@ function fateSections(f) {
   return section('where it went', ...items);
 }
 function kernelSections(kernel, k, ref) {
-  const m = members[k], isOpen = view(panes[1]).open.has(ref.i);
+  const m = members[k], opened = isOpen(panes[1], ref), timed = timeRows(node(ref));
   return [
-    h('button', {class: 'open', onclick: () => toggleOpen(panes[1], ref.i)}, isOpen ? '\u25be close its body' : `\u25b8 open its body (${count(kernel.nodes)} nodes)`),
+    h('button', {class: 'open', onclick: () => toggleOpen(panes[1], ref)}, opened ? '\u25be close its body' : `\u25b8 open its body (${count(kernel.nodes)} nodes)`),
     ...section('cost' + (sizesText() ? ' at ' + sizesText() : ''),
       list([['moves', bytes(kernel.bytes)], ['its nodes alone', bytes(kernel.unfused) + less(kernel.unfused, kernel.bytes)]]),
       meter(kernel.unfused, kernel.bytes, 'bytes moved, before and after'),
-      list([['computes', flops(kernel.flops)], ['FLOPs per byte', number(Number(kernel.intensity.toPrecision(3)))]])),
+      list([['computes', flops(kernel.flops)], ['FLOPs per byte', number(Number(kernel.intensity.toPrecision(3)))], ...timed])),
     ...section('rules that fired', ...(kernel.rules.length ? [h('div', {class: 'tags'}, ...kernel.rules.map(ruleLink))] : [])),
     ...section(`nodes in it (${count(m.whole.length)})`, ...some(m.whole, 40, beforeItem)),
     ...section(`taken in by rules (${count(m.into.length)})`, ...some(m.into, 40, beforeItem)),
@@ -200,16 +199,17 @@ const tabs = () => h('div', {class: 'tabs', role: 'tablist'}, ...TABS.map(([id, 
     id === 'kernels' ? h('span', {class: 'n'}, count(opt.kernels.length)) : id === 'rules' ? h('span', {class: 'n'}, count(opt.rules.length)) : null)));
 const tabPanel = t => t === 'kernels' ? kernelsPanel() : rulesPanel();
 
+const kernelTime = k => valueOf(after.nodes[k.node], 'time') || 0;
 let kernelOrder = 'order';
 const ORDERS = {order: ['in order', k => 0], bytes: ['bytes moved', k => k.bytes], saved: ['bytes saved', k => k.unfused - k.bytes],
-  flops: ['FLOPs', k => k.flops], intensity: ['FLOPs per byte', k => k.intensity]};
+  flops: ['FLOPs', k => k.flops], intensity: ['FLOPs per byte', k => k.intensity], ...(hasTimes ? {time: ['measured time', kernelTime]} : {})};
 function kernelsPanel() {
   const sort = h('select', {'aria-label': 'order'}, ...Object.entries(ORDERS).map(([id, [text]]) => h('option', {value: id, ...(id === kernelOrder ? {selected: ''} : {})}, text)));
   sort.addEventListener('change', () => { kernelOrder = sort.value; showPanel(); });
   const by = ORDERS[kernelOrder][1], rows = opt.kernels.map((k, i) => [k, i]).sort((a, b) => by(b[0]) - by(a[0]) || a[1] - b[1]);
   return [h('div', {class: 'pair'}, h('span', {class: 'doc'}, sizesText() ? 'at ' + sizesText() : 'kernels'), sort),
     ...rows.map(([k, i]) => h('button', {class: 'row' + (same(pane.selected, kernelRef(i)) ? ' on' : ''), onclick: () => reveal(opt.drawing, k.node)},
-      h('span', {class: 'top'}, chip(after.nodes[k.node].family), h('b', {}, kernelText(i)), h('span', {class: 'n'}, `${flops(k.flops)} \u00b7 ${number(Number(k.intensity.toPrecision(3)))}/B`)),
+      h('span', {class: 'top'}, chip(after.nodes[k.node].family), h('b', {}, kernelText(i)), h('span', {class: 'n'}, hasTimes ? milliseconds(kernelTime(k)) : `${flops(k.flops)} \u00b7 ${number(Number(k.intensity.toPrecision(3)))}/B`)),
       h('span', {class: 'doc cut'}, k.name || ''), meter(k.unfused, k.bytes, `${bytes(k.unfused)} before, ${bytes(k.bytes)} after`),
       h('span', {class: 'doc'}, `${bytes(k.bytes)} moved, ${bytes(k.unfused - k.bytes)} saved, ${count(k.nodes)} nodes`)))];
 }
@@ -243,14 +243,16 @@ function optTools() {
   return [tool('open all', 'open or close all kernels (E)', () => toggleAll()), memoryButton];
 }
 function toggleAll() {
-  if (panes[1].current !== opt.drawing) openDrawing(panes[1], opt.drawing);
-  const all = [...kernelAt.keys()].filter(i => canOpen({d: opt.drawing, i}));
-  setOpen(panes[1], open => { const close = open.size > 0; open.clear(); if (!close) for (const i of all) open.add(i); });
+  const p = panes[1];
+  if (p.folded) setFolded(p, false);
+  if (p.current !== baseOf(p)) openDrawing(p, opt.drawing);
+  const all = [...kernelAt.keys()].filter(i => canOpen({d: opt.drawing, i})), close = view(p).open.get(opt.drawing) && view(p).open.get(opt.drawing).size > 0;
+  setOpen(p, open => open.set(opt.drawing, new Set(close ? [] : all)));
 }
 const activate = p => select(p, p.selected);
 const OPT_KEYS = {
   '1': () => activate(panes[0]), '2': () => activate(panes[1]), 'Tab': () => activate(otherPane(pane)),
-  'e': () => { if (pane.selected && canOpen(pane.selected)) toggleOpen(pane, pane.selected.i); }, 'E': () => toggleAll(),
+  'E': () => toggleAll(),
   'k': () => openTab('kernels'), 'r': () => openTab('rules'), 'm': () => toggleMemory(),
 };
 // A bar between two parts that can be dragged; at(part) of the whole's size goes to the first one.

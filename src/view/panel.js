@@ -5,16 +5,22 @@ const input = h('input', {type: 'search', placeholder: 'Search op or name   ( / 
 const matchList = h('div', {id: 'matches'});
 const tool = (label, title, onclick) => h('button', {title, onclick, type: 'button'}, label);
 const shapesButton = tool('shapes', 'show the types of values (s)', () => toggleShapes());
+const foldButton = tool('modules', 'fold modules, by the paths in names (g)', () => toggleFold());
 const panel = h('aside', {id: 'panel', 'aria-live': 'polite'});
 
 function toggleShapes() {
   let hidden = false;
-  for (const p of panes) hidden = p.canvas.classList.toggle('noshapes');
+  for (const p of panes) {
+    hidden = p.canvas.classList.toggle('noshapes');
+    for (const v of p.views) if (v) v.noShapes = hidden;
+    refresh(p);
+  }
   shapesButton.setAttribute('aria-pressed', String(!hidden));
 }
 function setTheme(dark) {
   document.documentElement.classList.toggle('dark', dark);
   for (const p of panes) if (view(p)) { drawMini(p); refresh(p); }
+  showLegend();
   if (opt) drawMemory();
 }
 const toggleTheme = () => setTheme(!document.documentElement.classList.contains('dark'));
@@ -64,6 +70,7 @@ function nodePanel(ref) {
     kernel ? h('div', {class: 'doc'}, 'kernel') : n.kind === 'op' && op
       ? h('div', {class: 'doc'}, [op.onnx ? 'ONNX ' + op.onnx : '', op.doc].filter(Boolean).join(' \u2014 ')) : h('div', {class: 'doc'}, n.kind),
     ...(n.kind === 'op' && n.name ? section('name', h('div', {}, n.name)) : []),
+    ...(kernel ? [] : costSection(n, rootOf(d))),
     ...(opt ? linkSections(ref) : []),
     ...(n.bodies && !kernel ? section('sub-graphs', ...n.bodies.map(([attr, to]) =>
       h('button', {class: 'open', onclick: () => openDrawing(paneOf(to), to)}, attr + ' \u25b8 ' + count(data.drawings[to].nodes.length) + ' nodes'))) : []),
@@ -76,16 +83,17 @@ function nodePanel(ref) {
 }
 
 const HELP = [['drag, wheel', 'move, zoom'], ['/', 'search'], ['arrows', 'along the graph'], ['f', 'fit'], ['+ \u2212', 'zoom'],
-  ['s', 'types of values'], ['Enter, Backspace', 'into a sub-graph, out of it'], ['t', 'dark or light'], ['Esc', 'back to this']];
+  ['s', 'types of values'], ['c', 'colours: operators, FLOPs, bytes' + (hasTimes ? ', time' : '')], ...(data.folds.length ? [['g', 'fold modules, or show all nodes']] : []),
+  ['click twice, e', 'open a module or kernel, close it'], ['Enter, Backspace', 'into a sub-graph, out of it'], ['d', 'details: this side'], ['t', 'dark or light'], ['Esc', 'back to this']];
 function overviewPanel(p) {
-  const d = data.drawings[p.current], ops = new Map();
+  const whole = data.drawings[p.current].of !== undefined ? p.root : p.current, d = data.drawings[whole], ops = new Map();
   d.nodes.forEach(n => {
     if (n.kind !== 'op') return;
     const title = n.title.replace(/^\d+ /, ''), o = ops.get(title) || {title, family: n.family, n: 0};
     o.n++;
     ops.set(title, o);
   });
-  const port = kind => d.nodes.map((n, i) => n.kind === kind ? h('div', {class: 'item'}, linkTo({d: p.current, i}, n.title),
+  const port = kind => d.nodes.map((n, i) => n.kind === kind ? h('div', {class: 'item'}, linkTo({d: whole, i}, n.title),
     h('span', {class: 'type'}, n.rows[0] ? n.rows[0][1] : '')) : null).filter(Boolean);
   const rows = [...ops.values()].sort((a, b) => b.n - a.n || (a.title < b.title ? -1 : 1)).map(o =>
     h('button', {class: 'bar', onclick: () => { input.value = o.title; search(); input.focus(); }}, chip(o.family), h('span', {}, o.title),
@@ -93,12 +101,13 @@ function overviewPanel(p) {
   const families = [...new Set(d.nodes.map(n => n.family))].sort((a, b) => a - b);
   const total = d.nodes.filter(n => n.kind === 'op').length;
   return [
-    h('h2', {}, p.current !== p.root ? d.title : data.model),
+    h('h2', {}, whole !== p.root ? d.title : data.model),
     h('div', {class: 'doc'}, `${count(total)} operations, ${count(d.edges.length)} edges` +
-      (!opt && data.drawings.length > 1 ? `, ${count(data.drawings.length - 1)} sub-graphs in the model` : '')),
+      (!opt && REAL > 1 ? `, ${count(REAL - 1)} sub-graphs in the model` : '')),
+    ...hottest(p),
     ...(opt ? summarySections() : []),
     ...section('inputs', ...port('input')), ...section('outputs', ...port('output')), ...section('operations', ...rows),
-    ...section('colours', ...(p.root ? [] : families).map(f => h('div', {}, chip(f), ' ', data.families[f]))),
+    ...section('colours', ...(p.root || metric !== 'family' ? [] : families).map(f => h('div', {}, chip(f), ' ', data.families[f]))),
     ...section('keys', list(opt ? [...HELP.slice(0, -1), ...OPT_HELP, HELP[HELP.length - 1]] : HELP)),
     h('div', {class: 'doc', style: 'margin-top:18px'}, 'made by tenon ' + data.version),
   ];
@@ -106,13 +115,14 @@ function overviewPanel(p) {
 
 let tab = 'details';
 function showPanel() {
-  const what = opt && tab !== 'details' ? tabPanel(tab) : pane.selected ? nodePanel(pane.selected) : overviewPanel(pane);
+  const what = opt && tab !== 'details' ? tabPanel(tab) : pane.selected ? (isModule(node(pane.selected)) ? modulePanel : nodePanel)(pane.selected) : overviewPanel(pane);
   panel.replaceChildren(...[...(opt ? [tabs()] : []), ...what].filter(Boolean));
   if (tab === 'details') panel.scrollTop = 0;
 }
 
 // ---- search ----
-const index = data.drawings.flatMap((d, di) => d.nodes.map((n, i) => {
+const REAL = data.drawings.findIndex(d => d.of !== undefined) < 0 ? data.drawings.length : data.drawings.findIndex(d => d.of !== undefined);
+const index = data.drawings.slice(0, REAL).flatMap((d, di) => d.nodes.map((n, i) => {
   const onnx = n.kind === 'op' ? data.ops[n.op].onnx || '' : n.kind;
   return {di, i, text: `${n.title} ${n.name || ''} ${onnx}`.toLowerCase()};
 }));

@@ -48,7 +48,16 @@ extern const FamilyInfo family_info[FAMILY_COUNT];
 Family family_of(const Node *n);
 
 // ---- drawings ----
-typedef enum { DRAW_INPUT, DRAW_OP, DRAW_CONST, DRAW_OUTPUT } DrawKind;
+typedef enum {
+  DRAW_INPUT,
+  DRAW_OP,
+  DRAW_CONST,
+  DRAW_OUTPUT,
+  // in parts of a Fold alone:
+  DRAW_MODULE,   // nodes with a common path
+  DRAW_PORT_IN,  // where a value comes from outside
+  DRAW_PORT_OUT  // where one leaves
+} DrawKind;
 typedef struct DrawRow {
   const char *key, *value;
 } DrawRow;
@@ -66,6 +75,18 @@ typedef struct DrawNode {
   VEC(DrawBody) body;
   double x, y, w, h;  // of the box, from the upper left corner of the drawing
   double label_w;     // room that the labels below it need
+  // What it costs at the sizes of the view, with all that is in it; of DRAW_OP.
+  double flops;
+  int64_t bytes;
+  bool known;         // false: a size depends on data, and counts as 0
+  double ms;          // of a run, as the profile says; < 0: not measured
+  double share_ms;    // its part of it, where nodes share a kernel: those of all nodes add up
+  int64_t shared;     // nodes that the kernel with this time was made of
+  const char *timed;  // that kernel's name; may be NULL
+  // In parts of a Fold.
+  int64_t leaf;   // node of the drawing that it is; of a port: the node at the other end, or -1
+  int64_t part;   // of DRAW_MODULE: what is in it; else -1
+  int64_t holds;  // of DRAW_MODULE: nodes in it, at any depth
 } DrawNode;
 typedef struct DrawEdge {
   int64_t from, to;   // nodes; from < to
@@ -86,6 +107,14 @@ typedef struct Drawing {
   VEC(DrawEdge) edge;
   double w, h;
 } Drawing;
+
+// A drawing with its modules folded (fold.c).
+enum { FOLD_MODULES = 1, FOLD_HOST = 2 };
+typedef struct Fold {
+  int64_t of;           // the drawing
+  int by;               // FOLD_MODULES, FOLD_HOST or both
+  VEC(Drawing *) part;  // 0: the whole; `parent` is the part that holds another one
+} Fold;
 
 // What a constant holds; filled when its bytes could be read.
 typedef struct ConstView {
@@ -110,6 +139,20 @@ typedef struct ViewOpt {
   int64_t drawing;  // number of the optimised graph's main drawing
 } ViewOpt;
 
+// What a run was measured to take, step by step (profile.c).
+typedef struct ViewStep {
+  const char *node;    // name
+  double ms;           // of a run
+  int64_t at;          // place in the run
+  bool inner, placed;  // in the body of a step; a node of the view has its time
+} ViewStep;
+typedef struct ViewProfile {
+  const char *file;  // its name
+  VEC(ViewStep) step;
+  double total_ms, placed_ms;  // of the steps of the main body
+  int64_t nplaced;
+} ViewProfile;
+
 typedef struct View {
   Graph *graph;
   Arena *arena;
@@ -120,7 +163,10 @@ typedef struct View {
   IntMap body_index;     // body -> drawing
   int64_t stats_budget;  // elements that may still be read
   IntMap kernel_index;   // node id -> number of the kernel (explain.h)
-  const ViewOpt *opt;    // NULL: the graph was not optimised
+  VEC(Fold *) fold;
+  const DimBinding *sizes;     // for costs; NULL: none are counted
+  const ViewProfile *profile;  // NULL: nothing was measured
+  const ViewOpt *opt;          // NULL: the graph was not optimised
   Diag *quiet;
 } View;
 
@@ -128,7 +174,17 @@ typedef struct View {
 void view_init(View *v, Graph *g, const char *model, Arena *a);
 // Draws a main body and those in it; the number of its drawing.
 int64_t view_add(View *v, const Body *main);
-void view_name_kernels(View *v, const Explain *x);          // numbers for the drawings that follow
+void view_name_kernels(View *v, const Explain *x);  // numbers for the drawings that follow
+// Folds a drawing; false: there is nothing to fold.
+bool view_fold(View *v, int64_t drawing, int by);
+// Reads what `tenon bench --profile --json`, `tenon bench --trace` or a profile of the Python
+// package wrote.  All of it is copied into the arena.
+MUST_USE tenon_status view_read_profile(Str json, const char *file, Arena *a, Diag *d,
+                                        ViewProfile *out);
+// Gives the nodes of all drawings their times.  `x` says which kernel has which nodes of drawing 0;
+// `after` is the drawing of the optimised graph, -1: none.
+void view_set_times(View *v, ViewProfile *p, const Explain *x, int64_t after);
+void drawing_measure(Drawing *d, Arena *a);                 // sizes of boxes and labels
 void drawing_layout(Drawing *d, Arena *a, Arena *scratch);  // scratch is left as it was
 // What place.c needs to give coordinates to one layered graph (layout.c).
 typedef struct Layered {
@@ -169,6 +225,8 @@ void escape_dot(StrBuf *b, Str s);
 // JSON that is safe inside <script>: no < > & remains.
 void escape_script(StrBuf *b, Str json);
 double view_text_width(const char *s, double size);  // estimate, in the units of the font size
+// Of the label of a value, with room on both sides.
+static inline double view_label_width(const char *s) { return view_text_width(s, 10) + 10; }
 // At most `most` characters of s, with an ellipsis in the middle when it was longer.
 const char *view_text_cut(const char *s, int64_t most, Arena *a);
 

@@ -63,6 +63,19 @@ class Tools(unittest.TestCase):
             self.assertEqual(sum(tag == "rect" for tag, _ in Balanced(p._repr_html_()).seen), sum(s.ns > 0 for s in p))
         with self.assertRaises(tenon.InvalidError): m.profile(np.zeros((3, 8), np.float32))
 
+    def test_a_profile_colours_the_graph(self):
+        m = tenon.compile(DIGITS)
+        p = m.profile(runs=2)
+        with tempfile.TemporaryDirectory() as folder:
+            path, file = os.path.join(folder, "g.json"), os.path.join(folder, "p.json")
+            with open(file, "w") as f: json.dump(p.to_dict(), f)
+            for profile in (p, file):
+                tenon.graph(DIGITS, path, profile=profile, force=True)
+                with open(path) as f: said = json.load(f)
+                timed = [n["cost"] for n in said["drawings"][0]["nodes"] if len(n.get("cost", ())) > 2]
+                self.assertAlmostEqual(sum(c[3] for c in timed), sum(s.ns for s in p if s.node) / 1e6, places=6)
+            with self.assertRaises(tenon.InvalidError): tenon.graph(DIGITS, path, profile=path, force=True)
+
     def test_a_model_shows_itself(self):
         for source in (DIGITS, open(DIGITS, "rb").read()):
             page = Balanced(tenon.compile(source)._repr_html_())

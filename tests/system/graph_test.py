@@ -9,10 +9,12 @@ Needs only Python's standard library.  Without Chromium the page's tests are ski
 import glob, json, os, re, shutil, subprocess, sys, tempfile, time
 import xml.etree.ElementTree as ET
 
+import chromium
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 TENON = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TENON") or os.path.join(ROOT, "build", "tenon"))
 DATA = os.environ.get("DATA") or os.path.join(ROOT, "..", "shared", "data")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+TEXT_PAGES = ("hostile", "if", "odd", "modules", "wide", "bert_base.dyn")  # whose text is looked at, at several zooms
 SVG = "{http://www.w3.org/2000/svg}"
 
 # ---- graphs ----
@@ -56,6 +58,24 @@ ODD_GRAPH = """graph @"odd"(%x: f32[6, 4], %unused: i64[]) -> (same: f32[6, 4], 
   return %x, %k, %s.0, %s.1, %sq
 }
 """
+
+
+def modules_graph(layers):
+    """Layers of modules in modules, named as exporters do; one that computes, waits for another one and goes on; hostile segments."""
+    lines, last = ["  %w = const f32[8, 8] {" + ", ".join(["0.5"] * 64) + "}"], "%x"
+    for i in range(layers):
+        at = f"/net/block.{i}"
+        steps = [("attn/query/MatMul", "mat_mul({0}, %w)"), ("attn/Softmax", "softmax({0})"), ("mlp/<b>fc</b>/MatMul", "mat_mul({0}, %w)"),
+                 ("mlp/<b>fc</b>/Relu", "relu({0})"), ("attn/out/Exp", "exp({0})")]
+        first = last
+        for name, what in steps:
+            value = "%" + quoted(f"{at}/{name}")
+            lines.append(f"  {value} = {what.format(last)}")
+            last = value
+        lines.append(f"  %{quoted(at + '/Add')} = add({last}, {first})")
+        last = "%" + quoted(at + "/Add")
+    body = "\n".join(lines)
+    return f"graph(%x: f32[n, 8]) -> (y: f32[n, 8]) {{\n{body}\n  return {last}\n}}\n"
 
 
 def big_graph(n):
@@ -140,8 +160,23 @@ def overlaps(nodes):
     return None
 
 
+def drawings(data):
+    """All that is laid out: drawings, and the parts of folds."""
+    return data["drawings"] + [p for f in data["folds"] for p in f["parts"]]
+
+
+def check_fold(name, data, fold):
+    """Every node of the drawing is a leaf once, and modules hold all parts but the first."""
+    flat = data["drawings"][fold["of"]]["nodes"]
+    leaves = sorted(n["leaf"] for p in fold["parts"] for n in p["nodes"] if "leaf" in n)
+    check(f"{name}: fold by {fold['by']}: every node once", leaves == list(range(len(flat))))
+    held = sorted(n["part"] for p in fold["parts"] for n in p["nodes"] if "part" in n)
+    check(f"{name}: fold by {fold['by']}: every part held", held == list(range(1, len(fold["parts"]))))
+
+
 def check_data(name, data):
-    for k, d in enumerate(data["drawings"]):
+    for fold in data["folds"]: check_fold(name, data, fold)
+    for k, d in enumerate(drawings(data)):
         pair = overlaps(d["nodes"])
         check(f"{name}: boxes of drawing {k} apart", pair is None, str(pair))
         upward = [e for e in d["edges"] if d["nodes"][e[0]]["box"][1] >= d["nodes"][e[1]]["box"][1]]
@@ -226,90 +261,86 @@ def check_optimised_data(name, model, data):
     check(f"{name}: each step is a node", len(set(steps)) == len(steps) and all(after[i]["kind"] == "op" for i in steps))
 
 
-# ---- the browser: its DevTools protocol over a pipe ----
-class Browser:
-    def __init__(self, program, folder):
-        to_r, to_w = os.pipe()
-        from_r, from_w = os.pipe()
-        args = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--window-size=1400,900",
-                "--user-data-dir=" + folder, "--remote-debugging-pipe", "about:blank"]
-        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_r} 4>&{from_w}', "bash", *args], pass_fds=(to_r, from_w),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        os.close(to_r)
-        os.close(from_w)
-        self.write, self.read = to_w, os.fdopen(from_r, "rb")
-        self.buffer, self.number, self.session, self.problems = b"", 0, None, []
-        pages = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
-        self.session = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"): self.call(domain + ".enable")
+def fit(b):
+    """All modules unfolded and the whole graph in view, in every pane: elements are made when they come into view."""
+    if b.js("document.body.textContent.includes('modules') && [...document.querySelectorAll('header button[aria-pressed=true]')].some(e => e.textContent == 'modules')"): b.key("g")
+    b.js("[...document.querySelectorAll('header button')].find(e => e.textContent == 'fit').click()")
+    b.settle()
 
-    def call(self, method, **params):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": params}
-        if self.session: message["sessionId"] = self.session
-        os.write(self.write, json.dumps(message).encode() + b"\0")
-        while True:
-            reply = self.receive()
-            if reply.get("id") == self.number:
-                if "error" in reply: raise RuntimeError(f"{method}: {reply['error']}")
-                return reply["result"]
-            if reply.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
-                self.problems.append(json.dumps(reply["params"])[:600])
 
-    def receive(self):
-        while b"\0" not in self.buffer:
-            more = self.read.read1(1 << 16)
-            if not more: raise RuntimeError("the browser went away")
-            self.buffer += more
-        text, _, self.buffer = self.buffer.partition(b"\0")
-        return json.loads(text)
+# Text that can be seen, as rectangles; two that overlap, and how many there are.
+OVERLAPS = """(() => {
+  const out = [];
+  for (const stage of document.querySelectorAll('.holder')) {
+    const box = stage.getBoundingClientRect();
+    const seen = [...stage.querySelectorAll('.canvas text, .names span')].filter(e => e.checkVisibility()).map(e => [e.getBoundingClientRect(), e.textContent, e])
+      .filter(([r]) => r.width && r.right > box.left && r.left < box.right && r.bottom > box.top && r.top < box.bottom).sort((a, b) => a[0].top - b[0].top);
+    let pair = null;
+    seen.forEach(([a, text, e], i) => {
+      for (let k = i + 1; k < seen.length && seen[k][0].top < a.bottom; k++) {
+        const c = seen[k][0], x = Math.min(a.right, c.right) - Math.max(a.left, c.left), y = Math.min(a.bottom, c.bottom) - Math.max(a.top, c.top);
+        if (x > 1.5 && y > Math.min(a.height, c.height) * 0.35 && !pair) pair = [text, seen[k][1], x, y];
+      }
+    });
+    out.push([seen.length, pair]);
+  }
+  return out;
+})()"""
 
-    def js(self, expression):
-        r = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in r: raise RuntimeError(f"{expression}: {r['exceptionDetails']}")
-        return r["result"].get("value")
 
-    def settle(self):
-        self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+def check_text(b, name, page):
+    """At every zoom there is text, and none over another one."""
+    b.open(page)
+    for zoom in (1, 2, 0.5, 0.25, 0.05):
+        b.js("[...document.querySelectorAll('header button')].find(e => e.textContent == 'fit').click()")
+        b.settle()
+        k = b.js("Number(/scale\\(([^)]*)/.exec(document.querySelector('.canvas > svg').style.transform)[1])")
+        for _ in range(40):
+            if not 0.8 < k / zoom < 1.25: b.key("-" if k > zoom else "+")
+            k = b.js("Number(/scale\\(([^)]*)/.exec(document.querySelector('.canvas > svg').style.transform)[1])")
+        for n, pair in b.js(OVERLAPS):
+            check(f"{name}: text at zoom {k:.2f}", n > 0, str(n))
+            check(f"{name}: no text over another at zoom {k:.2f}", pair is None, str(pair))
+    over = b.js("""[...document.querySelectorAll('.pane')].some(p => { const a = p.querySelector('.canvas').getBoundingClientRect(), m = p.querySelector('.mini').getBoundingClientRect();
+      return m.width && m.left < a.right && a.left < m.right && m.top < a.bottom && a.top < m.bottom; })""")
+    check(f"{name}: the minimap covers nothing", not over)
 
-    def open(self, path, hash=""):
-        self.problems.clear()
-        self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url="file://" + path + hash)
-        for _ in range(400):
-            if self.js("document.readyState == 'complete' && location.protocol == 'file:'"): break
-            time.sleep(0.05)
-        self.settle()
 
-    def key(self, key):
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
-        self.settle()
+def check_modules(b, name, path, data):
+    """A page that starts folded: modules open and close, search opens what holds a node."""
+    fold = next((f for f in data["folds"] if f["by"] == "modules" and f["of"] == 0), None)
+    if not fold or len(data["drawings"][0]["nodes"]) < 150: return
+    b.open(path)
+    check(f"{name}: starts folded", b.count("#canvas .node.module") > 0)
+    deepest = max(range(len(fold["parts"])), key=lambda i: depth_of(fold, i))
+    leaf = next(n["leaf"] for n in fold["parts"][deepest]["nodes"] if "leaf" in n)
+    b.open(path, f"#d0n{leaf}")
+    check(f"{name}: a node in {depth_of(fold, deepest)} modules is shown", b.count(f"#canvas .node.on[data-d='0'][data-node='{leaf}']") == 1)
+    check(f"{name}: its modules are open", b.count("#canvas .node.module.open") >= depth_of(fold, deepest))
+    b.key("E")
+    b.key("f")
+    shown = sum("leaf" in n for p in fold["parts"] for n in p["nodes"])
+    check(f"{name}: all open, all nodes are there", b.count("#canvas .node[data-d='0']") == shown, f"{b.count('#canvas .node[data-d=' + chr(39) + '0' + chr(39) + ']')} {shown}")
+    b.key("E")
+    b.key("f")
+    check(f"{name}: all closed, the first part is there", b.count("#canvas .node") == len(fold["parts"][0]["nodes"]), str(b.count("#canvas .node")))
+    check(f"{name}: what was selected is in a module now", b.count("#canvas .node.module.on") == 1)
+    b.key("c")
+    check(f"{name}: colours by FLOPs", b.js("document.querySelector('.legend').textContent").endswith("FLOP") and "most FLOPs" in (b.key("Escape"), b.panel())[1], b.panel()[:200])
+    check(f"{name}: folded: nothing on the console", not b.problems, str(b.problems[:2]))
 
-    def type(self, text):
-        self.call("Input.insertText", text=text)
-        self.settle()
 
-    def click(self, selector):
-        x, y = self.js(f"(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
-        self.settle()
-
-    def count(self, selector): return self.js(f"document.querySelectorAll({json.dumps(selector)}).length")
-    def panel(self): return self.js("document.querySelector('#panel').textContent")
-
-    def close(self):
-        try: self.call("Browser.close")
-        except (RuntimeError, OSError): pass
-        try: self.process.wait(10)
-        except subprocess.TimeoutExpired: self.process.kill()
+def depth_of(fold, part):
+    n = 0
+    while fold["parts"][part]["parent"] >= 0: part, n = fold["parts"][part]["parent"], n + 1
+    return n
 
 
 def check_page(b, name, path, data):
     """What holds for every page."""
     b.open(path)
     main = data["drawings"][0]
+    fit(b)
     check(f"{name}: nodes in the page", b.count(".node") == len(main["nodes"]), f"{b.count('.node')} of {len(main['nodes'])}")
     check(f"{name}: edges in the page", b.count(".edge") == len(main["edges"]))
     ops = [i for i, n in enumerate(main["nodes"]) if n["kind"] == "op"]
@@ -381,22 +412,28 @@ def check_optimised_page(b, name, path, data):
     opt = data["opt"]
     b.open(path)
     sides = (("#canvas", data["drawings"][0]), ("#after", data["drawings"][opt["drawing"]]))
-    for side, d in sides:
-        check(f"{name}: nodes of {side}", b.count(side + " .node") == len(d["nodes"]), str(b.count(side + " .node")))
+    host = next((f["parts"][0] for f in data["folds"] if f["by"] == "host" and f["of"] == opt["drawing"]), None)
+    seen_after = len((host or sides[1][1])["nodes"])
+    fit(b)
+    for side, n in (("#canvas", len(sides[0][1]["nodes"])), ("#after", seen_after)):
+        check(f"{name}: nodes of {side}", b.count(side + " .node") == n, f"{b.count(side + ' .node')} of {n}")
     check(f"{name}: the overview counts kernels", f"{opt['before']['nodes']:,} \u2192 {opt['launches']:,}" in b.panel(), b.panel()[:200])
     if opt["kernels"]:
         members = [[n["node"] for n in opt["nodes"] if k in n["kernels"]] for k in range(len(opt["kernels"]))]
         k = max(range(len(members)), key=lambda i: len(members[i]))
         kernel, at = opt["kernels"][k], opt["kernels"][k]["node"]
+        plain = {n["leaf"] for n in host["nodes"] if "leaf" in n} if host else set(range(len(sides[1][1]["nodes"])))
         b.open(path, f"#d{opt['drawing']}n{at}")
         check(f"{name}: a kernel's nodes are marked before", b.count("#canvas .node.link") == len(members[k]), str(b.count("#canvas .node.link")))
         check(f"{name}: a kernel's panel", all(t in b.panel() for t in (kernel["kind"], "FLOPs per byte", "its nodes alone", "in memory")), b.panel()[:300])
         body = data["drawings"][sides[1][1]["nodes"][at]["bodies"][0][1]]
         b.click(f"#after .node[data-d='{opt['drawing']}'][data-node='{at}'] .title")
-        check(f"{name}: a click opens it", b.count("#after .node.open") == 1 and b.count("#after .node") == len(sides[1][1]["nodes"]) + len(body["nodes"]),
-              str(b.count("#after .node")))
+        check(f"{name}: a click opens it", b.count("#after .node.open") == 1 + (at not in plain), str(b.count("#after .node.open")))
+        b.key("f")
+        inside = sides[1][1]["nodes"][at]["bodies"][0][1]
+        check(f"{name}: its body is there", b.count(f"#after .node[data-d='{inside}']") == len(body["nodes"]), str(b.count("#after .node")))
         b.key("e")
-        check(f"{name}: a key closes it", b.count("#after .node.open") == 0)
+        check(f"{name}: a key closes it", b.count("#after .node.open") == (at not in plain))
         seen = b.js("""(box => %s.find(i => { const r = document.querySelector(`#canvas .node[data-node="${i}"]`).getBoundingClientRect();
           return r.width && r.left > box.left && r.right < box.right && r.top > box.top && r.bottom < box.bottom; }))(document.querySelector('#canvas').getBoundingClientRect())"""
                     % json.dumps(members[k]))
@@ -405,7 +442,10 @@ def check_optimised_page(b, name, path, data):
             b.click(f"#canvas .node[data-node='{seen}']")
             check(f"{name}: a node's kernel is marked after", b.count(f"#after .node.link[data-node='{at}']") == 1 and "in a kernel" in b.panel(), b.panel()[:200])
         b.key("E")
-        check(f"{name}: all kernels open", b.count("#after .node.open") == len(opt["kernels"]))
+        b.key("2")
+        b.key("f")
+        shown = sum(k["node"] in plain for k in opt["kernels"])
+        check(f"{name}: all kernels open", b.count("#after .node.open:not(.module)") >= shown, f"{b.count('#after .node.open')} of {shown}")
         shut = b.js("""(() => { const boxes = [...document.querySelectorAll(`#after .node[data-d="%d"] > .card`)].map(e => e.getBoundingClientRect());
           return boxes.every((a, i) => boxes.every((c, k) => i >= k || a.right <= c.left + 1 || c.right <= a.left + 1 || a.bottom <= c.top + 1 || c.bottom <= a.top + 1)); })()""" % opt["drawing"])
         check(f"{name}: open kernels do not overlap", shut)
@@ -460,6 +500,66 @@ def check_evil_optimised(b, path):
     check("hostile: optimised: nothing on the console", not b.problems, str(b.problems[:2]))
 
 
+# ---- measured times, notebooks ----
+def check_profile(b, model, folder):
+    """Times of a made-up profile are those of the kernels, and of all that went into them; all three forms of file are read."""
+    out, file = os.path.join(folder, "timed.html"), os.path.join(folder, "profile.json")
+    kernels = json.loads(subprocess.run([TENON, "graph", model, "--optimised", "--json"], capture_output=True, text=True).stdout)["opt"]["kernels"]
+    named = [k["name"] for k in kernels]
+    times = [1.5 * (i + 1) for i in range(len(named))]
+    forms = {"bench": {"steps": [{"node": n, "ms": t, "step": i, "function": 0} for i, (n, t) in reversed(list(enumerate(zip(named, times))))] + [{"node": "<i>no such</i>", "ms": 0.25, "step": 99}]},
+             "python": {"steps": [{"index": i, "node": n, "ns": t * 1e6} for i, (n, t) in enumerate(zip(named, times))]},
+             "trace": {"traceEvents": [{"ph": "M", "name": "process"}] + [{"ph": "X", "dur": t * 1e3, "args": {"node": n}} for n, t in zip(named, times)]}}
+    for form, text in forms.items():
+        json.dump(text, open(file, "w"))
+        if draw(model, out, "--profile", file, "--optimised", "--force") is False: continue
+        _, data = page_data(out)
+        after = data["drawings"][data["opt"]["drawing"]]["nodes"]
+        check(f"profile of {form}: each kernel has its time", [after[k["node"]]["cost"][2] for k in data["opt"]["kernels"]] == times)
+        ops = [n["cost"] for n in data["drawings"][0]["nodes"] if n["kind"] == "op"]
+        check(f"profile of {form}: shares add up", abs(sum(c[3] for c in ops if len(c) > 2) - sum(times)) < 1e-9)
+        shared = [n["node"] for n in data["opt"]["nodes"] if n["kernels"] == [0]]
+        check(f"profile of {form}: nodes of a kernel share its time", shared and all(data["drawings"][0]["nodes"][i]["cost"][2] == times[0] for i in shared))
+    check("profile: steps without a node are told", [u[0] for u in page_data_of(model, file, forms["bench"])["profile"]["unplaced"]] == ["<i>no such</i>"])
+    for text in ("[]", "{}", '{"steps": 3}', '{"steps": [{}]}', '{"steps": [{"node": "x", "ms": -1}]}', '{"steps": [{"node": "x", "ms": "1"}]}', '{"steps": [', "\0\xff"):
+        open(file, "w").write(text)
+        p = subprocess.run([TENON, "graph", model, "-o", out, "--profile", file, "--force"], capture_output=True, text=True)
+        check(f"profile {text!r}: an error that names the file", p.returncode == 1 and "profile.json" in p.stderr, f"{p.returncode} {p.stderr}")
+    p = subprocess.run([TENON, "graph", model, "-o", os.path.join(folder, "t.svg"), "--profile", file], capture_output=True, text=True)
+    check("--profile with a picture: usage error", p.returncode == 2 and "--profile" in p.stderr, p.stderr)
+    if not b: return
+    json.dump(forms["bench"], open(file, "w"))
+    draw(model, out, "--profile", file, "--force")
+    b.open(out)
+    check("profile: colours are times at first", b.js("document.querySelector('header select').value") == "time" and "ms" in b.js("document.querySelector('.legend').textContent"))
+    check("profile: the panel has the slowest, and what has no node", "most measured time" in b.panel() and "<i>no such</i>" in b.panel(), b.panel()[:300])
+    b.click("#panel .row")
+    check("profile: a fused node says that it shares", "nodes were fused into" in b.panel(), b.panel()[:400])
+    check("profile: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def page_data_of(model, file, profile):
+    json.dump(profile, open(file, "w"))
+    return json.loads(subprocess.run([TENON, "graph", model, "--json", "--profile", file], capture_output=True, text=True).stdout)
+
+
+def check_notebook(b, page, folder):
+    """In a frame that is not displayed at first, as in a notebook's other tab; then shown, then made smaller."""
+    path = os.path.join(folder, "notebook.html")
+    text = open(page, encoding="utf-8").read().replace("&", "&amp;").replace('"', "&quot;")
+    open(path, "w", encoding="utf-8").write(f'<!doctype html><div id="tab" style="display:none"><iframe srcdoc="{text}" style="width:100%;height:480px"></iframe></div>')
+    b.open(path)
+    inside = """(() => { const d = document.querySelector('iframe').contentDocument, c = d.querySelector('#canvas').getBoundingClientRect();
+      return [...d.querySelectorAll('.node > .card')].map(e => e.getBoundingClientRect()).every(r => r.width > 0 && r.left >= c.left - 1 && r.right <= c.right + 1 && r.top >= c.top - 1 && r.bottom <= c.bottom + 1); })()"""
+    nodes = "document.querySelector('iframe').contentDocument.querySelectorAll('.node').length"
+    check("notebook: hidden, nothing is drawn", b.js(nodes) == 0, str(b.js(nodes)))
+    for width in ("100%", "420px"):
+        b.js(f"(t => {{ t.style.display = 'block'; t.style.width = '{width}'; }})(document.querySelector('#tab'))")
+        for _ in range(4): b.settle()
+        check(f"notebook: {width} wide: all nodes in view", b.js(nodes) == 5 and b.js(inside), str(b.js(nodes)))
+    check("notebook: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
 def check_speed(b, name, path):
     start = time.monotonic()
     b.open(path)
@@ -494,19 +594,19 @@ def optimised(b, name, model, out):
 
 
 def main():
-    browser = next((p for p in map(shutil.which, BROWSERS) if p), None)
+    browser = chromium.find()
     folder = tempfile.mkdtemp(prefix="tenon-graph-")
     b = None
     try:
         jobs = []
-        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "big2000": big_graph(2000), "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
+        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "modules": modules_graph(30), "big2000": big_graph(2000), "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
                  "empty": "graph() -> () {\n  return\n}\n"}
         for name, text in texts.items():
             path = os.path.join(folder, name + ".tir")
             open(path, "w", encoding="utf-8").write(text)
             jobs.append((name, path))
         jobs += [(n.replace("/", "_"), p) for n, p in models()]
-        if browser: b = Browser(browser, os.path.join(folder, "profile"))
+        if browser: b = chromium.Browser(browser, os.path.join(folder, "profile"))
         for name, model in jobs:
             out = {e: os.path.join(folder, f"{name}.{e}") for e in ("html", "svg", "dot")}
             seconds = [draw(model, out[e]) for e in out]
@@ -519,11 +619,15 @@ def main():
             check_svg(name, out["svg"], data)
             check_dot(name, out["dot"], data)
             if b: check_page(b, name, out["html"], data)
+            if b: check_modules(b, name, out["html"], data)
+            if b and name in TEXT_PAGES: check_text(b, name, out["html"])
             if b and name == "hostile": check_evil_page(b, out["html"])
             if b and name == "if": check_if_page(b, out["html"])
             if b and name == "big": check_speed(b, "5,000 nodes", out["html"])
             if name not in ("huge", "big"): optimised(b, name, model, os.path.join(folder, name + ".optimised.html"))
         mix = os.path.join(folder, "mix.tir")
+        check_profile(b, mix, folder)
+        if b: check_notebook(b, os.path.join(folder, "if.html"), folder)
         p = subprocess.run([TENON, "graph", mix, "--optimised", "--json", "--dim", "batch=5"], capture_output=True, text=True)
         check("--json: what the page shows", p.returncode == 0 and json.loads(p.stdout)["opt"]["dims"][0]["value"] == 5, p.stderr)
         for e in ("svg", "dot"): check(f"optimised .{e}: the kernels", draw(mix, os.path.join(folder, "k." + e), "--optimised") and

@@ -2,7 +2,7 @@
 //
 // A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With
 // --optimised the graph as it was is drawn first: nodes never change, so the old main body is there
-// to be shown beside the new one.
+// to be shown beside the new one.  A profile needs the optimiser, too: it names kernels.
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/open.h"
@@ -63,17 +63,34 @@ static void plan_memory(Cli *c, Graph *g, Optimising *o) {
     o->view.plan = o->made.plan;
 }
 
-// Draws the graph as it was, too, where the format can show both.
-static int add_optimised(Cli *c, Graph *g, View *v, bool both) {
-  Optimising *o = arena_new(&c->arena, Optimising);
+// Times of a run, if there are any to lay over the drawings.
+static tenon_status read_profile(Cli *c, const char *path, ViewProfile **out) {
+  File f;
+  *out = NULL;
+  if (!path) return TENON_OK;
+  ViewProfile *p = arena_new(&c->arena, ViewProfile);
+  TRY(file_open(path, &f, &c->diag));
+  Str text = {(const char *)f.bytes, f.size};
+  tenon_status status = view_read_profile(text, base_name(path), &c->arena, &c->diag, p);
+  file_close(&f);
+  *out = p;
+  return status;
+}
+
+typedef struct Wanted {
+  bool before, after;  // drawings
+  ViewProfile *profile;
+} Wanted;
+
+// Optimises, for a drawing of the result or to know which kernel has which nodes.  Both graphs are
+// drawn where the format can show both.
+static int add_optimised(Cli *c, Graph *g, View *v, Optimising *o, const Wanted *want) {
   GraphCost *before = &o->view.before;
-  int rc = dims_read(c, g, &c->opt[OPT_graph_dim], &o->sizes);
-  if (rc) return rc;
-  binding_default(&o->sizes, g, SAMPLE_SIZE);
+  bool both = want->before && want->after;
   cost_graph(g, &o->sizes, &c->arena, before);
   explain_before(&o->explain, g, &c->arena);
-  if (both) view_add(v, g->main);
-  rc = cli_exit_of(opt_compile(c, &o->options));
+  if (want->before) view_add(v, g->main);
+  int rc = cli_exit_of(opt_compile(c, &o->options));
   o->options.record = true;
   if (!rc)
     rc =
@@ -82,27 +99,48 @@ static int add_optimised(Cli *c, Graph *g, View *v, bool both) {
   explain_after(&o->explain, &o->made.opt, &o->sizes);
   cost_graph(g, &o->sizes, &c->arena, &o->view.after);
   graph_kernels(g, &o->view.kernels);
-  plan_memory(c, g, o);
-  o->view.explain = &o->explain;
-  o->view.report = &o->made.opt;
-  o->view.sizes = &o->sizes;
-  view_name_kernels(v, &o->explain);
-  o->view.drawing = view_add(v, g->main);
+  if (want->after) {
+    plan_memory(c, g, o);
+    o->view.explain = &o->explain;
+    o->view.report = &o->made.opt;
+    o->view.sizes = &o->sizes;
+    view_name_kernels(v, &o->explain);
+    o->view.drawing = view_add(v, g->main);
+  }
   if (both) v->opt = &o->view;
+  if (want->profile && want->before)
+    view_set_times(v, want->profile, &o->explain, want->after ? o->view.drawing : -1);
   return CLI_OK;
+}
+
+// Only the page and its data can be folded.
+static void fold(View *v) {
+  view_fold(v, 0, FOLD_MODULES);
+  if (!v->opt) return;
+  view_fold(v, v->opt->drawing, FOLD_MODULES | FOLD_HOST);
+  view_fold(v, v->opt->drawing, FOLD_HOST);
 }
 
 static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
   View v;
   StrBuf b;
-  int rc = CLI_OK;
+  Optimising *o = arena_new(&c->arena, Optimising);
+  bool page = write == view_write_html || write == view_write_json;
+  Wanted want = {.after = opt_given(c, OPT_graph_optimised)};
+  want.before = page || !want.after;
+  int rc = dims_read(c, m->graph, &c->opt[OPT_graph_dim], &o->sizes);
+  if (!rc) rc = cli_exit_of(read_profile(c, opt_text(c, OPT_graph_profile, NULL), &want.profile));
+  if (rc) return rc;
+  binding_default(&o->sizes, m->graph, SAMPLE_SIZE);
   strbuf_init(&b, &c->arena);
   view_init(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
-  if (opt_given(c, OPT_graph_optimised))
-    rc = add_optimised(c, m->graph, &v, write == view_write_html || write == view_write_json);
+  if (page) v.sizes = &o->sizes;
+  if (want.after || want.profile)
+    rc = add_optimised(c, m->graph, &v, o, &want);
   else
     view_add(&v, m->graph->main);
   if (rc) return rc;
+  if (page) fold(&v);
   write(&v, &b);
   return cli_exit_of(file_write(output, b.p, b.n, &c->diag));
 }
@@ -117,6 +155,8 @@ int cmd_graph(Cli *c) {
     return cli_usage(
         c, "cannot tell the format of '%s': the name must end in .html, .svg, .dot or .json",
         output);
+  if (opt_given(c, OPT_graph_profile) && write != view_write_html && write != view_write_json)
+    return cli_usage(c, "--profile needs a page or its data: .html or .json, not '%s'", output);
   Model *m;
   ModelOptions o = {0};
   int rc = opt_given(c, OPT_graph_output) ? CLI_OK : files_output(c, output, "the default output");

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""graph_page.py -- how long a page of `tenon graph` takes to open in headless Chromium, from navigation to the first paint of the graph.
+
+usage: bench/graph_page.py [--tenon build/tenon] [--runs 7] [--nodes 2000] [MODEL...]
+
+Without a MODEL: made graphs of --nodes operations, as one chain with branches and in modules.  Each is drawn as a page and with
+--optimised; times are medians and, in brackets, the least.  `page` is the size of the file, `drawn` what the page marks when its
+first frame was painted.  Needs Chromium and Python's standard library.
+"""
+import argparse, os, statistics, subprocess, sys, tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+import chromium
+
+
+def made_graph(n, modules):
+    """n operations that branch, join and skip; with names of modules in modules, or of no path."""
+    name = lambda i: f'"/net/block.{i // 40}/part.{i // 8 % 5}/n{i}"' if modules else f"n{i}"
+    lines = []
+    for i in range(n):
+        a = f"%{name(i - 1)}" if i else "%x"
+        b = f"%{name(i - 7)}" if i % 5 == 0 and i >= 7 else f"%{name(i // 2)}" if i % 97 == 0 and i else a
+        lines.append(f"  %{name(i)} = {'add' if i % 2 else 'mul'}({a}, {b})" if b != a or i % 3 else f"  %{name(i)} = exp({a})")
+    body = "\n".join(lines)
+    return f"graph(%x: f32[8]) -> (y: f32[8]) {{\n{body}\n  return %{name(n - 1)}\n}}\n"
+
+
+def drawn_ms(b, page):
+    b.open(page)
+    return b.js("""new Promise(done => { const look = () => { const m = performance.getEntriesByName('drawn')[0];
+      if (m) done(m.startTime); else setTimeout(look, 5); }; look(); })""")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--tenon", default=os.path.join(ROOT, "build", "tenon"))
+    p.add_argument("--runs", type=int, default=7)
+    p.add_argument("--nodes", type=int, default=2000)
+    p.add_argument("models", nargs="*")
+    o = p.parse_args()
+    program = chromium.find()
+    if not program: sys.exit("graph_page.py: no Chromium here (apt install chromium)")
+    with tempfile.TemporaryDirectory(prefix="tenon-page-") as folder:
+        models = list(o.models)
+        for kind in () if models else ("chain", "modules"):
+            models.append(os.path.join(folder, f"{kind}{o.nodes}.tir"))
+            open(models[-1], "w").write(made_graph(o.nodes, kind == "modules"))
+        b = chromium.Browser(program, os.path.join(folder, "profile"))
+        print(f"{'model':28} {'view':10} {'page':>9} {'drawn':>8}")
+        try:
+            for model in models:
+                for view in ("graph", "optimised"):
+                    page = os.path.join(folder, "page.html")
+                    subprocess.run([o.tenon, "graph", model, "-o", page, "--force", *(["--optimised"] if view == "optimised" else [])], check=True)
+                    times = [drawn_ms(b, page) for _ in range(o.runs)]
+                    print(f"{os.path.basename(model):28} {view:10} {os.path.getsize(page) / 1024:6.0f} KB {statistics.median(times):5.0f} ms [{min(times):.0f}]", flush=True)
+        finally:
+            b.close()
+
+
+main()
