@@ -133,17 +133,20 @@ const char *status_name(tenon_status s);  // "invalid", "unsupported", ...
 
 // ---- at work ----
 // What the thread works on, for messages of work that memory or a limit ended: such a message that
-// names no node takes it from here (failv).  The names are not copied: they live as long as the
-// trap during which they are set.
+// names no node takes it from here (failv).
 typedef struct AtWork {
   const char *doing, *what;  // "pass", "fold-constants"; "reading", "initializer"
   int64_t index;             // of `what`; -1: none
-  const char *node;
+  const char *step;          // a node whose name outlives the trap around; NULL: `node`
+  char node[96];             // the beginning of a name; "": none
 } AtWork;
 AtWork at_work(void);
 void at_work_set(AtWork w);
-void at_work_part(const char *doing, const char *what, int64_t index);  // of no node so far
-void at_work_node(const char *name);                                    // within that part
+const char *at_work_name(void);  // of the node; "": none
+// `doing` and `what` outlive the trap around; no node is known so far.
+void at_work_part(const char *doing, const char *what, int64_t index);
+void at_work_node(const char *name);  // within that part; copied, since graphs come and go
+void at_work_step(const char *name);  // the same for each step of a run: not copied
 
 // ---- the non-local exit ----
 // Pattern, at an API entry only:

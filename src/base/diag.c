@@ -102,10 +102,27 @@ static _Thread_local AtWork work = {.index = -1};
 
 AtWork at_work(void) { return work; }
 void at_work_set(AtWork w) { work = w; }
+const char *at_work_name(void) { return work.step ? work.step : work.node; }
+
 void at_work_part(const char *doing, const char *what, int64_t index) {
-  work = (AtWork){doing, what, index, NULL};
+  work.doing = doing;
+  work.what = what;
+  work.index = index;
+  at_work_node(NULL);
 }
-void at_work_node(const char *name) { work.node = name; }
+
+void at_work_node(const char *name) {
+  size_t n = name ? strnlen(name, sizeof work.node - 1) : 0;
+  while (n && name[n] && ((uint8_t)name[n] & 0xC0) == 0x80) n--;  // no part of a character
+  if (n) memcpy(work.node, name, n);
+  work.node[n] = 0;
+  work.step = NULL;
+}
+
+void at_work_step(const char *name) {
+  work.step = name;
+  work.node[0] = 0;
+}
 
 static void put_part(Diag *d) {
   if (!work.doing) return;
@@ -124,9 +141,9 @@ tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_lis
   int64_t from = d->len;
   bool ended = code == TENON_ENOMEM;  // by memory or by a limit, wherever that was
   bool named = set(at.node) || set(d->base.node);
-  if (ended && !named) at.node = work.node;
+  if (ended && !named) at.node = at_work_name();
   put_where(d, at);
-  if (ended && !named && !set(work.node)) put_part(d);
+  if (ended && !named && !set(at.node)) put_part(d);
   putv(d, fmt, ap);
   int64_t limit = ended ? budget_refused() : 0;
   if (limit)

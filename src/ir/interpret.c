@@ -395,7 +395,7 @@ static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
     slot[s->out] = const_value(x->in, n);
     return TENON_OK;
   }
-  at_work_node(n->name);
+  at_work_step(n->name);
   ArenaMark m = arena_mark(&x->arena);
   const Value **in = arena_array(&x->arena, const Value *, n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) in[i] = s->src[i] < 0 ? NULL : slot[s->src[i]];

@@ -281,7 +281,7 @@ static tenon_status check_sizes(Session *s, Run *run, const ProgStep *st) {
 static tenon_status enter_step(Session *s, Run *run, const Frame *fr, const ProgStep *st,
                                bool *out_do) {
   int64_t when = 1;
-  at_work_node(st->node);
+  at_work_step(st->node);
   *out_do = st->when < 0 || !prog_eval(s->program, st->when, s->sym, &when) || when;
   if (!*out_do) return TENON_OK;
   for (int32_t k = 0; k <= st->more; k++) {

@@ -124,6 +124,25 @@ TEST(budget_names_what_is_at_work) {
                         "node 'own': e\nnode 'base': f");
 }
 
+// A name is copied, cut before a character that does not fit; that of a step is not.
+TEST(budget_copies_the_name_at_work) {
+  enum { ROOM = (int)sizeof((AtWork){0}.node) - 1 };
+  char name[ROOM + 3];
+  memset(name, 'a', sizeof name);
+  name[ROOM - 1] = (char)0xC3, name[ROOM] = (char)0xA9, name[ROOM + 2] = 0;  // an e with an accent
+  at_work_node(name);
+  memset(name, 'b', ROOM);
+  EXPECT_INT_EQ((int64_t)strlen(at_work_name()), ROOM - 1);
+  EXPECT_INT_EQ((int64_t)strspn(at_work_name(), "a"), ROOM - 1);
+  at_work_step(name);
+  EXPECT(at_work_name() == name);
+  at_work_node("short");
+  EXPECT_STR_EQ(at_work_name(), "short");
+  at_work_node(NULL);
+  EXPECT_STR_EQ(at_work_name(), "");
+  at_work_set((AtWork){0});
+}
+
 // A trap puts back what was at work outside of it, so no name outlives what owns it.
 TEST(budget_traps_restore_what_is_at_work) {
   Trap outer, inner;
@@ -139,11 +158,11 @@ TEST(budget_traps_restore_what_is_at_work) {
       trap_raise(TENON_ENOMEM, "no room");
     }
     trap_leave(&inner);
-    EXPECT_STR_EQ(at_work().node, "between");
+    EXPECT_STR_EQ(at_work_name(), "between");
     trap_again(inner.status, d.text);
   }
   trap_leave(&outer);
-  EXPECT_STR_EQ(at_work().node, "outside");
+  EXPECT_STR_EQ(at_work_name(), "outside");
   EXPECT_STATUS(outer.status, TENON_ENOMEM);
   EXPECT_STR_EQ(d.text, "node 'inside': no room");
   at_work_set((AtWork){0});
