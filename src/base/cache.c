@@ -319,10 +319,29 @@ static void remove_file(const char *folder, const CacheFile *f, CachePruned *out
   out->bytes += f->bytes;
 }
 
+// Files of another user's folder are not removed, root's rights or not.  A folder of our own may
+// hold what others put there: removing that is the remedy.
+static tenon_status check_owner(const char *folder, Diag *d) {
+  FileInfo info;
+  int fd, err = platform->open_folder(folder, &fd);
+  if (err) return TENON_OK;  // there is nothing, or scan says why not
+  err = platform->info_of(fd, &info);
+  platform->close(fd);
+  if (!err && info.owner == platform->user()) return TENON_OK;
+  if (err)
+    return fail(d, TENON_EIO, (Where){.file = folder}, "cannot find out whose the cache is: %s",
+                error_text(err).s);
+  return fail(d, TENON_EINVAL, (Where){.file = folder},
+              "nothing is removed: the folder belongs to user %lld, not to user %lld. Run this as "
+              "that user, or set TENON_CACHE to a folder of your own",
+              (long long)info.owner, (long long)platform->user());
+}
+
 tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d, CachePruned *out) {
   Scan s = {.folder = folder, .arena = a};
   int64_t kept = 0;
   *out = (CachePruned){0};
+  TRY(check_owner(folder, d));
   TRY(scan(&s, d));
   for (int64_t i = 0; i < s.file.n; i++) {
     kept += s.file.v[i].bytes;

@@ -59,7 +59,7 @@ typedef struct CachePruned {
   int64_t n, bytes;
 } CachePruned;
 // Removes what was used longest ago until at most `limit` bytes are left, and what killed processes
-// left behind.
+// left behind.  Refuses a folder of another user.
 MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
                                   CachePruned *out);
 // ---- archives: entries of a cache in one file ----

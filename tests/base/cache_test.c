@@ -259,6 +259,30 @@ TEST(cache_of_another_user) {
   EXPECT_STR_EQ(code, "code");
 }
 
+// Nothing of it is removed either, whatever the rights, and the message says what to do.
+TEST(cache_of_another_user_is_not_cleared) {
+  static Diag d;
+  char path[600], code[64];
+  int64_t entry;
+  CachePruned pruned;
+  Arena a;
+  Platform p = platform_posix;
+  p.user = other_user;
+  arena_init(&a);
+  store_one(path);
+  diag_init(&d);
+  platform = &p;
+  EXPECT_STATUS(cache_prune(folder, 0, &a, &d, &pruned), TENON_EINVAL);
+  platform = &platform_posix;
+  EXPECT_INT_EQ(pruned.n, 0);
+  EXPECT_CONTAINS(d.text, "nothing is removed");
+  EXPECT_CONTAINS(d.text, "TENON_CACHE");
+  EXPECT(find("key", code, &entry));
+  EXPECT_STATUS(cache_prune(folder, 0, &a, &d, &pruned), TENON_OK);
+  EXPECT_INT_EQ(pruned.n, 1);
+  arena_deinit(&a);
+}
+
 TEST(cache_of_another_user_for_root) {
   char path[600], code[64];
   int64_t entry;
@@ -271,6 +295,19 @@ TEST(cache_of_another_user_for_root) {
   EXPECT_INT_EQ(chown(folder, 12345, 12345), 0);
   EXPECT(!find("key", code, &entry));
   EXPECT(!cache_store(folder, STR("other"), STR("code"), 0));
+  static Diag d;
+  CachePruned pruned;
+  Arena a;
+  arena_init(&a);
+  diag_init(&d);
+  EXPECT_STATUS(cache_prune(folder, 0, &a, &d, &pruned), TENON_EINVAL);
+  EXPECT_INT_EQ(access(path, F_OK), 0);
+  // What others put into a folder of ours goes: it is the remedy that the notice names.
+  EXPECT_INT_EQ(chown(folder, 0, 0), 0);
+  EXPECT_INT_EQ(chown(path, 12345, 12345), 0);
+  EXPECT_STATUS(cache_prune(folder, 0, &a, &d, &pruned), TENON_OK);
+  EXPECT_INT_EQ(pruned.n, 1);
+  arena_deinit(&a);
 }
 
 TEST(cache_follows_links_to_folders_alone) {
