@@ -5,6 +5,9 @@
 // fault: loops that the verifier refuses, a template that fails, a kernel that cannot be written,
 // more statements than a kernel may have.  The model must compile, say what happened, and give the
 // interpreter's results.  For cuda the text alone is made, since that needs no GPU.
+//
+// A fault that is planted must be met, and each kind on each target somewhere.  A model that does
+// not compile without a fault has a row in `refusals`.
 #include "api/model.h"
 #include "base/process.h"
 #include "codegen.h"
@@ -26,19 +29,30 @@
 
 typedef struct Place {
   const char *target, *device;
-  const char *groups, *tiles;  // what is described to `ref`
-  PlantedKind kind[3];         // of which cases take one in turn
+  const char *groups, *tiles;     // what is described to `ref`
+  PlantedKind kind[PLANT_KINDS];  // of which cases take one in turn
+  int nkinds;
   bool runs;
 } Place;
 static const Place places[] = {
-    {"ref", NULL, NULL, NULL, {PLANT_UNPROVEN, PLANT_DEFECT, PLANT_LARGE}, true},
-    {"ref", NULL, "64", NULL, {PLANT_DEFECT, PLANT_LARGE, PLANT_UNPROVEN}, true},
-    {"ref", NULL, "128", "1", {PLANT_DEFECT, PLANT_UNPROVEN, PLANT_LARGE}, true},
-    {"cpu", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_NO_CODE, PLANT_NO_CODE}, true},
-    {"c", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_UNPROVEN}, true},
-    {"opencl", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_UNPROVEN}, true},
-    {"cuda", "sm_90a", NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_LARGE}, false},
-    {"cuda", "sm_80", NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_LARGE}, false},
+    {"ref", NULL, NULL, NULL, {PLANT_UNPROVEN, PLANT_DEFECT, PLANT_LARGE}, 3, true},
+    {"ref", NULL, "64", NULL, {PLANT_DEFECT, PLANT_LARGE, PLANT_UNPROVEN}, 3, true},
+    {"ref", NULL, "128", "1", {PLANT_DEFECT, PLANT_UNPROVEN, PLANT_LARGE}, 3, true},
+    {"cpu", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_UNPROVEN, PLANT_DEFECT, PLANT_LARGE}, 4, true},
+    {"c", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_UNPROVEN, PLANT_LARGE}, 4, true},
+    {"opencl", NULL, NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_UNPROVEN}, 3, true},
+    {"cuda", "sm_90a", NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_LARGE}, 3, false},
+    {"cuda", "sm_80", NULL, NULL, {PLANT_NO_CODE, PLANT_DEFECT, PLANT_LARGE}, 3, false},
+};
+
+// What compiles for a target without a fault neither.
+static const struct {
+  const char *target, *name;  // globs
+  const char *words;          // of the message
+} refusals[] = {
+    {"c", "*", "C has no "},
+    {"c", "*", "only a .tenon file holds it"},
+    {"*", "custom.onnx", "is not supported in compiled models"},
 };
 
 static bool is_there(const Place *p) {
@@ -167,7 +181,31 @@ static void compare(Made *m, const char *what, double tolerance) {
 
 // ---- its templates ----
 
-static int64_t hits[64];  // by template
+static int64_t hits[64];                                 // by template
+static int64_t met[ARRAY_LEN(places)][PLANT_KINDS];      // by place and kind
+static int64_t planted[ARRAY_LEN(places)][PLANT_KINDS];  // of these, what was tried
+static const char *const kinds[] = {"unproven", "defect", "no code", "large"};
+
+static void begin_counts(void) {
+  memset(hits, 0, sizeof hits);
+  memset(met, 0, sizeof met);
+  memset(planted, 0, sizeof planted);
+}
+
+// Each kind that was planted on a target was met there; `all`: and each that it has was planted.
+static void check_counts(bool all) {
+  int64_t sum = 0;
+  for (int p = 0; p < ARRAY_LEN(places); p++)
+    for (int i = 0; i < places[p].nkinds; i++) {
+      PlantedKind k = places[p].kind[i];
+      sum += met[p][k];
+      bool missed = all && is_there(&places[p]) && !planted[p][k];
+      if (missed || (planted[p][k] && !met[p][k]))
+        FAIL("place %d (%s): no fault of the kind '%s' was %s", p, places[p].target, kinds[k],
+             missed ? "planted" : "met");
+    }
+  EXPECT(sum > 0);
+}
 
 static void note_templates(const Compiled *c, bool *used) {
   for (int64_t i = 0; i < c->nkernels; i++)
@@ -182,7 +220,6 @@ static bool is_quiet(const Template *t, PlantedKind kind) {
 
 static void plant(const char *path, const char *name, const Place *p, const Template *t,
                   PlantedKind kind, double tolerance) {
-  static const char *const kinds[] = {"unproven", "defect", "no code", "large"};
   static Made m;
   Planted fault = {.template_name = t->name, .kind = kind};
   char what[512];
@@ -194,22 +231,42 @@ static void plant(const char *path, const char *name, const Place *p, const Temp
   if (s && !refused) FAIL("%s: %s", what, m.diag.text);
   if (!s && fault.hits && !m.warnings.n && !is_quiet(t, kind)) FAIL("%s: nothing is said", what);
   if (!s && p->runs) compare(&m, what, tolerance);
+  if (!fault.hits && !fault.nowhere) FAIL("%s: the fault is not met", what);
   hits[t - template_table] += !s && fault.hits > 0;
+  planted[p - places][kind] += !fault.nowhere;
+  met[p - places][kind] += fault.hits > 0;
   made_free(&m);
 }
 
-// One kind of fault in each template that makes one of its kernels.  `turn` says which.
-static void plant_each(const char *path, const char *name, const Place *p, int turn,
-                       double tolerance) {
+static bool is_refused(const Place *p, const char *name, const char *text) {
+  for (int64_t i = 0; i < ARRAY_LEN(refusals); i++)
+    if (str_glob(refusals[i].target, p->target) && str_glob(refusals[i].name, name) &&
+        strstr(text, refusals[i].words))
+      return true;
+  return false;
+}
+
+// The kind of which a place had the fewest so far.
+static PlantedKind next_kind(int place) {
+  PlantedKind best = places[place].kind[0];
+  for (int i = 1; i < places[place].nkinds; i++)
+    if (planted[place][places[place].kind[i]] < planted[place][best]) best = places[place].kind[i];
+  return best;
+}
+
+// One kind of fault in each template that makes one of its kernels.
+static void plant_each(const char *path, const char *name, const Place *p, double tolerance) {
   static Made m;
   bool used[64] = {false};
   enter(p);
   tenon_status s = make(&m, path, p, NULL, NULL);
   if (!s) note_templates(&m.r.compiled, used);
+  if (s && !is_refused(p, name, m.diag.text))
+    FAIL("%s on %s, without a fault: %s", name, p->target, m.diag.text);
   made_free(&m);
   for (int i = 0; !s && i < template_count; i++)
     if (used[i] && test_takes())
-      plant(path, name, p, &template_table[i], p->kind[(turn + i) % ARRAY_LEN(p->kind)], tolerance);
+      plant(path, name, p, &template_table[i], next_kind((int)(p - places)), tolerance);
   leave();
 }
 
@@ -219,7 +276,7 @@ TEST_LONG(planted_in_every_template) {
   static Diag d;
   Arena a;
   arena_init(&a);
-  memset(hits, 0, sizeof hits);
+  begin_counts();
   for (int i = 0; i < template_ncases; i++) {
     const TemplateCase *c = &template_cases[i];
     const char *path = str_printf(&a, "%s/case%d.tir", test_folder(), i);
@@ -229,13 +286,14 @@ TEST_LONG(planted_in_every_template) {
       const Place *p = &places[k];
       bool same = p->device || (!p->groups == !c->groups && !p->tiles == !c->tiles);
       if (same && is_there(p))
-        plant_each(path, str_printf(&a, "case %d (%s)", i, c->name), p, i,
+        plant_each(path, str_printf(&a, "case %d (%s)", i, c->name), p,
                    c->tolerance != 0 ? c->tolerance : 1e-3);
     }
   }
   if (!getenv("TEST_EVERY"))
     for (int i = 0; i < template_count; i++)
       if (!hits[i]) FAIL("no graph has a kernel by '%s'", template_table[i].name);
+  check_counts(!getenv("TEST_EVERY"));
   arena_deinit(&a);
 }
 
@@ -251,7 +309,7 @@ static void plant_in_models(const char *folder, int64_t every) {
     if (!str_glob("*.onnx", e->d_name) && !str_glob("*.tir", e->d_name)) continue;
     const char *path = str_printf(&a, "%s/%s", folder, e->d_name);
     for (int k = 0; k < ARRAY_LEN(places); k++, n++)
-      if (n % every == 0 && is_there(&places[k])) plant_each(path, e->d_name, &places[k], n, 1e-2);
+      if (n % every == 0 && is_there(&places[k])) plant_each(path, e->d_name, &places[k], 1e-2);
   }
   EXPECT(n > 100);
   closedir(dir);
@@ -260,16 +318,21 @@ static void plant_in_models(const char *folder, int64_t every) {
 
 // PLANTED_FULL=1: every model on every target.
 TEST_LONG(planted_in_models) {
-  memset(hits, 0, sizeof hits);
-  plant_in_models(TENON_SOURCE_DIR "/tests/models", getenv("PLANTED_FULL") ? 1 : 9);
+  bool full = getenv("PLANTED_FULL");
+  begin_counts();
+  plant_in_models(TENON_SOURCE_DIR "/tests/models", full ? 1 : 9);
+  check_counts(full);
 }
 
 // ---- samples of ops ----
 
+// Each n-th pair of a sample and a target, where n is a prime: so all targets and all kinds of
+// fault have their turn, and neighbouring samples of an op different ones.
 TEST_LONG(planted_in_samples) {
   static Diag d;
-  int64_t every = getenv("PLANTED_FULL") ? 40 : 150, nth = 0;
-  memset(hits, 0, sizeof hits);
+  bool full = getenv("PLANTED_FULL");
+  int64_t every = full ? 17 : 151, nth = 0;
+  begin_counts();
   for (int i = 0; i < OP_COUNT; i++)
     for (const char *const *s = op_table[i]->samples; s && *s; s++)
       for (int k = 0; k < ARRAY_LEN(places); k++) {
@@ -279,8 +342,8 @@ TEST_LONG(planted_in_samples) {
         const char *text = sample_graph(&a, &(Sample){op_table[i], *s});
         const char *path = str_printf(&a, "%s/sample.tir", test_folder());
         if (text && !file_write(path, text, (int64_t)strlen(text), &d))
-          plant_each(path, str_printf(&a, "%s%s", op_table[i]->name, *s), &places[k], (int)nth,
-                     1e-2);
+          plant_each(path, str_printf(&a, "%s%s", op_table[i]->name, *s), &places[k], 1e-2);
         arena_deinit(&a);
       }
+  check_counts(full);
 }

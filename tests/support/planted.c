@@ -30,7 +30,10 @@ void planted_fault(void *planted, const char *template_name, LoopKernel *k) {
   Planted *p = planted;
   if (!str_glob(p->template_name, template_name)) return;
   LoopStmt *s = first_store(k, &k->body);
-  if (p->kind == PLANT_UNPROVEN && (!s || ie_is(k->buffer[s->buffer].size, 0))) return;
+  if (p->kind == PLANT_UNPROVEN && (!s || ie_is(k->buffer[s->buffer].size, 0))) {
+    p->nowhere++;
+    return;
+  }
   p->hits++;
   switch (p->kind) {
   case PLANT_UNPROVEN: s->index = ie_add(k->pool, s->index, k->buffer[s->buffer].size); break;

@@ -14,7 +14,8 @@ typedef enum {
 typedef struct Planted {
   const char *template_name;  // a glob
   PlantedKind kind;
-  int64_t hits;  // kernels that it changed
+  int64_t hits;     // kernels that it changed
+  int64_t nowhere;  // kernels that have no place for it: nothing to store
 } Planted;
 void planted_fault(void *planted, const char *template_name, LoopKernel *k);
 
