@@ -10,9 +10,10 @@ MODELS    ?= 1000
 RULES     ?= 1000
 NETS      ?= build/nets
 ZOO       ?= build/zoo
+ARCH      ?= $(shell uname -m)
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel deb dist test-packages test-python demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -20,12 +21,21 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
-wheel: ## the Python package: build/wheel/tenon-*.whl, with LLVM linked into the tenon-codegen that is in it
-	@$(DEPS) build wheel
-	@$(MAKE) --no-print-directory -s all
-	@cmake -S . -B build/wheel-build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTENON_LLVM_STATIC=ON >/dev/null
-	@cmake --build build/wheel-build -j$(JOBS) --target tenon-codegen
-	@tools/wheel.py
+wheel: ## the Python package for glibc 2.28: build/wheel/tenon-*.whl, with LLVM linked into the tenon-codegen that is in it (ARCH=aarch64: for AArch64)
+	@$(DEPS) build wheel $(if $(filter aarch64,$(ARCH)),cross)
+	@JOBS=$(JOBS) packaging/wheel.sh $(ARCH)
+
+deb: ## Debian packages of this machine's release: build/deb/{tenon,libtenon0,libtenon-dev}_*.deb
+	@$(DEPS) build deb
+	@JOBS=$(JOBS) packaging/deb.sh build/deb
+
+dist: ## the source tarball of the last commit: build/dist/tenon-VERSION.tar.xz
+	@packaging/dist.sh build/dist
+
+test-packages: wheel deb dist ## the packages in Debian systems that debootstrap makes: the wheels' Python tests, the .deb, the tarball, the Dockerfile (root; half an hour)
+	@$(MAKE) --no-print-directory -s wheel ARCH=aarch64
+	@$(DEPS) packages
+	@JOBS=$(JOBS) tests/run.py 'package-*'
 
 test-python: wheel ## the wheel where LLVM cannot be seen, packages written for ONNX Runtime, a minute of threads and forks; installs magika, silero-vad and rapidocr into build/venv-python (3 GB)
 	@[ -x build/venv-python/bin/python ] || python3 -m venv build/venv-python

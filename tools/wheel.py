@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
-"""Makes the wheel: python/tenon, the library, the programs and the fast_flags of what is linked into them.
+"""Makes the wheel: python/tenon, the library, the programs and the licences of what is linked into them.
 
-    tools/wheel.py [--build DIR] [--codegen FILE] [--out DIR]
+    tools/wheel.py [--build DIR] [--sysroot DIR] [--out DIR]
 
 A wheel is a zip file with a list of its files (RECORD), so no packaging library is needed.  The same inputs give the same
-bytes: names in order, one time stamp, fixed permissions.  Prints the path of the wheel, its size and the size that it has when installed.
+bytes: names in order, one time stamp, fixed permissions.  Its tag is what the programs themselves say: their machine, and the newest
+version of glibc that they ask for.  Prints the path of the wheel, its size and the size that it has when installed.
 """
 import argparse
 import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TAG = "py3-none-manylinux_2_36_x86_64"
+MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}  # e_machine of ELF
+OLDEST = 28  # glibc 2.28, which the wheel is linked for: that it asks for nothing newer than 2.27 is no promise
+PROGRAMS = ("libtenon.so", "tenon", "tenon-codegen")
 # What is linked into tenon-codegen, and where Debian keeps its terms.
 LICENCES = {
     "LLVM": "/usr/share/doc/llvm-19-dev/copyright",
@@ -38,10 +42,10 @@ Requires-Dist: numpy
 Description-Content-Type: text/markdown
 
 {readme}"""
-WHEEL = f"""Wheel-Version: 1.0
+WHEEL = """Wheel-Version: 1.0
 Generator: tenon tools/wheel.py
 Root-Is-Purelib: false
-Tag: {TAG}
+Tag: {tag}
 """
 ENTRY_POINTS = """[console_scripts]
 tenon = tenon.__main__:main
@@ -61,23 +65,35 @@ def version():
     return re.search(r'#define TENON_VERSION +"([0-9.]+)"', header).group(1)
 
 
+def machine(path):
+    return MACHINES[int.from_bytes(read(path)[18:20], "little")]
+
+
+def platform_tag(build):
+    """manylinux_2_N_MACHINE: N is the newest glibc of which a program or the library uses a symbol, OLDEST at least."""
+    paths = [os.path.join(build, name) for name in PROGRAMS]
+    said = subprocess.run(["readelf", "--version-info", "--wide", *paths], capture_output=True, text=True, check=True).stdout
+    newest = max([OLDEST] + [int(minor) for minor in re.findall(r"Name: GLIBC_2\.([0-9]+)", said)])
+    return f"py3-none-manylinux_2_{newest}_{machine(paths[0])}"
+
+
 def stripped(path, folder):
     """The file without symbols that only a debugger needs; what a shared library exports stays."""
     out = os.path.join(folder, os.path.basename(path))
-    subprocess.run(["strip", "-o", out, os.path.realpath(path)], check=True)
+    strip = shutil.which(f"{machine(path)}-linux-gnu-strip") or "strip"
+    subprocess.run([strip, "-o", out, os.path.realpath(path)], check=True)
     return read(out)
 
 
-def contents(build, codegen, folder):
+def contents(build, sysroot, tag, folder):
     """{path in the wheel: (bytes, whether it is a program)}."""
     files = {}
     package = os.path.join(ROOT, "python/tenon")
     for name in sorted(os.listdir(package)):
         if name.endswith(".py") or name == "py.typed":
             files[f"tenon/{name}"] = (read(os.path.join(package, name)), False)
-    files["tenon/lib/libtenon.so"] = (stripped(os.path.join(build, "libtenon.so"), folder), True)
-    files["tenon/lib/tenon"] = (stripped(os.path.join(build, "tenon"), folder), True)
-    files["tenon/lib/tenon-codegen"] = (stripped(codegen, folder), True)
+    for name in PROGRAMS:
+        files[f"tenon/lib/{name}"] = (stripped(os.path.join(build, name), folder), True)
     # So that `tenon compile --emit=exe` and --emit=so find what they link.
     files["tenon/lib/libtenon_runtime.a"] = (read(os.path.join(build, "libtenon_runtime.a")), False)
     for name in ("tenon.h", "aot.h"):
@@ -85,11 +101,11 @@ def contents(build, codegen, folder):
     info = f"tenon-{version()}.dist-info"
     readme = read(os.path.join(ROOT, "README.md")).decode()
     files[f"{info}/METADATA"] = (METADATA.format(version=version(), readme=readme).encode(), False)
-    files[f"{info}/WHEEL"] = (WHEEL.encode(), False)
+    files[f"{info}/WHEEL"] = (WHEEL.format(tag=tag).encode(), False)
     files[f"{info}/entry_points.txt"] = (ENTRY_POINTS.encode(), False)
     files[f"{info}/licenses/LICENSE"] = (read(os.path.join(ROOT, "LICENSE")), False)
     for name, path in LICENCES.items():
-        files[f"{info}/licenses/{name}.txt"] = (read(path), False)
+        files[f"{info}/licenses/{name}.txt"] = (read(sysroot + path), False)
     return files
 
 
@@ -115,19 +131,21 @@ def write(path, files):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="folder with libtenon.so, tenon and libtenon_runtime.a")
-    parser.add_argument("--codegen", default=os.path.join(ROOT, "build/wheel-build/tenon-codegen"), help="tenon-codegen with LLVM inside")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build/wheel-build", os.uname().machine),
+                        help="folder with libtenon.so, libtenon_runtime.a, tenon, and a tenon-codegen with LLVM inside")
+    parser.add_argument("--sysroot", default="", help="folder with the Debian packages of which archives were linked (default: /)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build/wheel"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            files = contents(args.build, args.codegen, folder)
+            tag = platform_tag(args.build)
+            files = contents(args.build, args.sysroot, tag, folder)
         except FileNotFoundError as error:
             sys.exit(f"wheel.py: {error.filename} is not there: make wheel builds what is needed")
     info = f"tenon-{version()}.dist-info"
     files[f"{info}/RECORD"] = (record(files, info), False)
     os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, f"tenon-{version()}-{TAG}.whl")
+    path = os.path.join(args.out, f"tenon-{version()}-{tag}.whl")
     write(path, files)
     print(f"{os.path.relpath(path)}: {os.path.getsize(path) / 1e6:.1f} MB, {sum(len(d) for d, _ in files.values()) / 1e6:.1f} MB installed")
 
