@@ -13,7 +13,7 @@ ZOO       ?= build/zoo
 ARCH      ?= $(shell uname -m)
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel deb dist test-packages test-python demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -43,6 +43,12 @@ test-python: wheel ## the wheel where LLVM cannot be seen, packages written for 
 	@build/venv-python/bin/python tests/system/wheel_test.py --again
 	@build/venv-python/bin/python tests/system/dropin_test.py
 	@build/venv-python/bin/python tests/python/stress.py --seconds 60
+
+test-dropin: ## examples of 13 packages that ship their models, unchanged, with onnxruntime and with Tenon in its place; installs them into build/venv-dropin (1 GB); some minutes
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@[ -x build/venv-dropin/bin/python ] || python3 -m venv build/venv-dropin
+	@build/venv-dropin/bin/python tests/system/dropin_packages.py --install $(PACKAGES)
 
 demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo
