@@ -319,6 +319,59 @@ def custom():
         yield f"Convolution2DTransposeBias {padding} {stride}", (b.bytes(), [x], [(full + bias).astype("f4")])
 
 
+def quantized(b, s, i, scale, zero):
+    q = schema.QuantizationParametersT()
+    q.scale, q.zeroPoint = [scale], [zero]
+    s.tensors[i].quantization = q
+
+
+def flex(name, operands, outs, options, scales=None):
+    """A model of one custom operator whose options are a FlexBuffer; `scales` of operands by number."""
+    from flatbuffers import flexbuffers
+    b = Build()
+    s = b.graph()
+    ins = [b.array(s, a.a if isinstance(a, K) else a, isinstance(a, K)) for a in operands]
+    for i, pair in (scales or {}).items(): quantized(b, s, ins[i], *pair)
+    s.outputs = [b.tensor(s, TYPES[o], []) for o in outs]
+    b.op(s, name, ins, s.outputs, custom=flexbuffers.Dumps(options))
+    return b.bytes(), [a for a in operands if isinstance(a, np.ndarray)]
+
+
+def sounds():
+    """TensorFlow's spectrograms and cepstra.  Windows that are no power of two, several channels, rates that are inputs."""
+    for samples, channels, window, stride, squared in ((400, 1, 64, 32, True), (333, 2, 50, 17, False), (64, 1, 64, 5, True)):
+        sound = (rng.normal(size=(samples, channels)) * 0.3).astype("f4")
+        yield f"AudioSpectrogram {window} {stride} {squared}", flex(
+            "AudioSpectrogram", [sound], F, {"window_size": window, "stride": stride, "magnitude_squared": squared})
+    for bins, rate, low, high, bands, count in ((129, 16000, 20, 4000, 40, 13), (65, 8000, 0, 4000, 20, 20), (257, 44100, 300, 12345, 26, 5)):
+        power = (rng.random((2, 3, bins)) * 50).astype("f4")
+        options = {"upper_frequency_limit": float(high), "lower_frequency_limit": low, "filterbank_channel_count": bands, "dct_coefficient_count": count}
+        for given in (K([rate]), np.array([rate], "i4")):
+            yield f"Mfcc {bins} {rate} {type(given).__name__}", flex("Mfcc", [power, given], F, options)
+    yield "Mfcc beyond the last bin", flex("Mfcc", [power, K([20000])], F, options)
+
+
+def detections():
+    """Boxes of a detector: suppressed by the best class or class by class, with and without a background, as floats and as bytes."""
+    for regular, background, each, most, bytes_ in ((False, True, 1, 6, False), (False, False, 3, 4, False), (True, True, 1, 10, False),
+                                                    (True, False, 1, 200, False), (False, True, 2, 5, True), (True, True, 1, 8, True)):
+        n, classes = 60, 5
+        anchors = np.stack([*rng.random((2, n)), *(0.2 + 0.2 * rng.random((2, n)))], 1).astype("f4")
+        codes, scores = rng.normal(size=(1, n, 4)).astype("f4"), rng.permutation(n * (classes + background)).reshape(1, n, -1).astype("f4") / 400
+        options = {"max_detections": most, "max_classes_per_detection": each, "nms_score_threshold": 0.3, "nms_iou_threshold": 0.5,
+                   "num_classes": classes, "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, "use_regular_nms": regular}
+        if regular: options["detections_per_class"] = 7
+        scales = {0: (0.03, 128), 1: (1 / 400, 3), 2: (1 / 255, 0)} if bytes_ else {}
+        given = [codes, scores, anchors]
+        for i, (scale, zero) in scales.items(): given[i] = np.clip(np.round(given[i] / scale) + zero, 0, 255).astype("u1")
+        if bytes_:  # few that count, since the reference leaves open which of two equal ones comes first
+            given[1] = np.where(rng.random(scores.shape) < 0.03, rng.integers(130, 256, scores.shape), 0).astype("u1")
+        yield f"TFLite_Detection_PostProcess {regular} {background} {each} {most} {bytes_}", flex(
+            "TFLite_Detection_PostProcess", [given[0], given[1], K(given[2], given[2].dtype)], F * 4, options, scales)
+    yield "NumericVerify", flex("NumericVerify", [rng.integers(0, 256, (2, 3)).astype("u1"), x[0, :2, :3].copy()], F, {"tolerance": 5.0, "log_if_failed": False},
+                                {0: (0.02, 120)})
+
+
 def hlo():
     """Operators of StableHLO, most of which LiteRT reads but does not run: what NumPy computes is given."""
     z, whole = y[::-1].copy(), [2, 3, 4]
@@ -389,4 +442,4 @@ def control():
 
 
 def cases():
-    for family in (elementwise, reductions, shapes, indices, windows, spectra, moved_spectra, custom, hlo, control): yield from family()
+    for family in (elementwise, reductions, shapes, indices, windows, spectra, moved_spectra, custom, sounds, detections, hlo, control): yield from family()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """make_tflite.py -- writes models beside itself.  signatures.tflite: two sub-graphs, twice(x) = x + x and square(x) = x * x, each with a
-signature.  custom.tflite: a custom operator that nobody knows, between a sum and a product.  Needs flatbuffers and ai-edge-litert, for the schema."""
+signature.  custom.tflite: a custom operator that nobody knows, between a sum and a product.  mfcc.tflite: a custom operator
+with options in a FlexBuffer, which also seeds the fuzz target.  Needs flatbuffers and ai-edge-litert, for the schema."""
 import os
 import flatbuffers
+from flatbuffers import flexbuffers
 from ai_edge_litert import schema_py_generated as S
 
 
@@ -59,10 +61,23 @@ def custom():
     save("custom", operatorCodes=[code(S.BuiltinOperator.ADD), code(S.BuiltinOperator.MUL), unknown], subgraphs=[g])
 
 
+def mfcc():
+    """Options in a FlexBuffer, whose keys and numbers have several widths."""
+    g, op = S.SubGraphT(), code(S.BuiltinOperator.CUSTOM)
+    op.customCode = "Mfcc"
+    g.name, g.tensors, g.inputs, g.outputs = "main", [tensor(n) for n in ("power", "rate", "y")], [0, 1], [2]
+    g.tensors[0].shape, g.tensors[1].shape, g.tensors[1].type, g.tensors[2].shape = [1, 2, 9], [1], S.TensorType.INT32, [1, 2, 3]
+    g.operators = [operator(0, [0, 1], [2])]
+    options = {"upper_frequency_limit": 4000.0, "lower_frequency_limit": 20, "filterbank_channel_count": 4, "dct_coefficient_count": 3}
+    g.operators[0].customOptions = list(flexbuffers.Dumps(options))
+    save("mfcc", operatorCodes=[op], subgraphs=[g])
+
+
 def signatures():
     save("signatures", operatorCodes=[code(S.BuiltinOperator.ADD), code(S.BuiltinOperator.MUL)],
          subgraphs=[subgraph("twice", 0), subgraph("square", 1)], signatureDefs=[signature("twice", 0), signature("square", 1)])
 
 
 custom()
+mfcc()
 signatures()

@@ -263,7 +263,8 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   im->g->diag->base.node = op.at.node;
   im->g->diag->base.op = op.at.op;
   bool quantized = is_quantized(&op);
-  TflFn *special = quantized ? tfl_quantized(op.code->builtin) : NULL;
+  bool takes = op.row->code == TFL_CUSTOM && op.row->arg == TFL_TAKES_QUANTIZED;
+  TflFn *special = !quantized ? NULL : takes ? op.row->fn : tfl_quantized(op.code->builtin);
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");

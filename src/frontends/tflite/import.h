@@ -17,8 +17,10 @@ typedef struct TflRow {
   const char *name;  // as the schema spells it
   TflFn *fn;         // NULL: only quantised values
   int version;       // the newest that is read
-  int arg;           // for functions of several rows: an op of the graph, or a choice
+  int arg;           // for functions of several rows: an op of the graph, or a choice; of custom
+                     // operators TFL_TAKES_QUANTIZED or 0
 } TflRow;
+enum { TFL_TAKES_QUANTIZED = 1 };
 typedef struct TflTable {
   const TflRow *row;
   int64_t n;
@@ -96,6 +98,10 @@ int64_t tfl_opt_i32(const TflOp *op, int field, int64_t dflt);
 bool tfl_opt_bool(const TflOp *op, int field, bool dflt);
 double tfl_opt_f32(const TflOp *op, int field, double dflt);
 
+// ---- options of custom operators: a FlexBuffer's numbers, by key ----
+int64_t tfl_flex_int(TflOp *op, const char *key, int64_t dflt);  // cut to an integer
+double tfl_flex_float(TflOp *op, const char *key, double dflt);  // rounded to a float
+
 // ---- fused activations, padding ----
 enum { ACT_NONE, ACT_RELU, ACT_RELU_N1_TO_1, ACT_RELU6, ACT_TANH, ACT_SIGN_BIT };
 Node *tfl_activate(TflOp *op, Node *x, int64_t activation);
@@ -155,6 +161,6 @@ Node *tfl_const(TflImport *im, const TflTensor *t);
 MUST_USE tenon_status tfl_densify(TflImport *im, const TflTensor *t, void *out, int64_t bytes);
 
 extern const TflTable tfl_elementwise, tfl_reduce, tfl_shape, tfl_move, tfl_index, tfl_nn,
-    tfl_control, tfl_complex, tfl_quant, tfl_recurrent, tfl_custom;
+    tfl_control, tfl_complex, tfl_quant, tfl_recurrent, tfl_custom, tfl_audio, tfl_detection;
 
 #endif

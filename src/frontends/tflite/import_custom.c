@@ -1,11 +1,43 @@
 // import_custom.c -- custom operators that TensorFlow Lite's own runtimes ship: MediaPipe's
-// transposed convolution with a bias.
+// transposed convolution with a bias, and the options of others (import_audio.c,
+// import_detection.c).
 //
 // What: a row per operator, found by its name.  Needs: the operator's options, which are not a
 // table of the schema but the bytes of a C struct on the machine that wrote the file, or a
 // FlexBuffer; each function checks their length.  Guarantees: as other rows (import.h).
 #include "eval/window.h"
+#include "frontends/common/flexbuffer.h"
 #include "frontends/tflite/import.h"
+
+#include <math.h>
+
+// ---- options that are a FlexBuffer ----
+
+static bool number_of(TflOp *op, const char *key, double *out) {
+  FbVector v = fb_vector(&op->o->table, 5, 1);
+  FlexMap m;
+  if (op->g->status || v.fb->status) return false;
+  if (!flex_map((Str){(const char *)v.fb->p + v.at, v.n}, &m)) {
+    tfl_fail(op, "its options are no map of a FlexBuffer");
+    return false;
+  }
+  return flex_number(&m, key, out);
+}
+
+int64_t tfl_flex_int(TflOp *op, const char *key, int64_t dflt) {
+  double v;
+  if (!number_of(op, key, &v)) return dflt;
+  if (fabs(v) <= INT32_MAX) return (int64_t)v;
+  tfl_fail(op, "its option %s is %g", key, v);
+  return dflt;
+}
+
+double tfl_flex_float(TflOp *op, const char *key, double dflt) {
+  double v;
+  return number_of(op, key, &v) ? (float)v : dflt;
+}
+
+// ---- options that are a C struct ----
 
 // Word i of the custom options, little-endian; `dflt` where they end before it.
 static int64_t word(const FbVector *v, int64_t i, int64_t dflt) {

@@ -38,9 +38,10 @@ static const TflRow rows[] = {
 };
 static TFL_TABLE(refused);
 
-const TflTable *const tfl_tables[] = {
-    &tfl_elementwise, &tfl_reduce, &tfl_shape,     &tfl_move,   &tfl_index,   &tfl_nn, &tfl_control,
-    &tfl_complex,     &tfl_quant,  &tfl_recurrent, &tfl_custom, &tfl_refused, NULL};
+const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_reduce,    &tfl_shape,   &tfl_move,
+                                      &tfl_index,       &tfl_nn,        &tfl_control, &tfl_complex,
+                                      &tfl_quant,       &tfl_recurrent, &tfl_custom,  &tfl_audio,
+                                      &tfl_detection,   &tfl_refused,   NULL};
 
 const TflRow *tfl_row(const TflCode *code) {
   for (int t = 0; tfl_tables[t]; t++)
@@ -63,9 +64,10 @@ void tfl_list(FrontendOpFn *fn, void *ctx) {
       }
       char form[32];
       snprintf(form, sizeof form, r->code == TFL_CUSTOM ? "custom" : "1-%d", r->version);
-      const char *notes = !tfl_quantized(r->code) ? ""
-                          : r->fn                 ? "plain and quantised"
-                                                  : "quantised";
+      bool custom = r->code == TFL_CUSTOM && r->arg == TFL_TAKES_QUANTIZED;
+      const char *notes = !custom && !tfl_quantized(r->code) ? ""
+                          : r->fn                            ? "plain and quantised"
+                                                             : "quantised";
       fn(ctx, &(FrontendOp){.op = r->name, .form = form, .notes = notes});
     }
 }
