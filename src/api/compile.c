@@ -107,6 +107,7 @@ static tenon_status set_options(CompileCall *c) {
   if (from->precision == TENON_PRECISION_TF32) o->precision = PRECISION_TF32;
   o->batch_invariant = from->batch_invariant != 0;
   o->no_cache = from->no_cache != 0;
+  o->tier = TIER_AUTO;
   o->device = from->device;
   o->target = c->target;
   o->threads = from->threads;

@@ -123,6 +123,10 @@ int64_t process_time(const Process *p) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+void process_stop(int64_t pid) {
+  if (pid > 0) kill((pid_t)pid, SIGKILL);
+}
+
 int process_end(Process *p, bool by_force) {
   int status = 0;
   if (p->pid <= 0) return 0;

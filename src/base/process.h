@@ -18,6 +18,8 @@ int process_read(Process *p, void *bytes, int64_t n, int64_t deadline);
 // Closes the pipes and waits; with `kill`, does not let it finish.  What it ended by: its exit
 // status, or a signal's number below 0.
 int process_end(Process *p, bool kill);
+// Ends a process that another thread reads from, which sees the end of its output and reaps it.
+void process_stop(int64_t pid);
 int64_t thread_time(void);  // processor time of the calling thread, in nanoseconds
 int64_t
 process_time(const Process *p);  // processor time that it has taken, in nanoseconds; 0: not known

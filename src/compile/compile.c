@@ -77,6 +77,7 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                           CompileReport *r) {
   TargetOptions to = {.machine = o->machine,
                       .no_cache = o->no_cache,
+                      .tier = (CodeTier)o->tier,
                       .key = compile_options_key(o, a),
                       .batch_invariant = o->batch_invariant,
                       .checked = o->checked,

@@ -74,7 +74,24 @@ typedef struct Writer {
   Str section[SECTION_VARIANTS + 2 * ARTIFACT_VARIANTS];
 } Writer;
 
-static tenon_status add_variants(Writer *w, const Program *const *p, int n, Diag *d) {
+// The program with the code that a file may have: never quick code.
+static tenon_status settled(const Program *p, Arena *a, Diag *d, const Program **out) {
+  *out = p;
+  if (!p->settle) return TENON_OK;
+  TRY(p->settle(p, d));
+  const ProgCode *to = atomic_load(&p->swapped);
+  Program *view = arena_dup(a, p, (int64_t)sizeof *p);
+  view->code = to->code;
+  view->code_bytes = to->code_bytes;
+  view->kernel = arena_dup(a, p->kernel, p->nkernels * (int64_t)sizeof *p->kernel);
+  for (int32_t i = 0; i < p->nkernels; i++) view->kernel[i].entry = to->entry[i];
+  *out = view;
+  return TENON_OK;
+}
+
+static tenon_status add_variants(Writer *w, const Program *const *given, int n, Diag *d) {
+  const Program *p[ARTIFACT_VARIANTS];
+  for (int i = 0; i < n; i++) TRY(settled(given[i], w->arena, d, &p[i]));
   Shared s = {.arena = w->arena, .end = whole_pages(p[0]->constants_bytes)};
   strbuf_init(&s.more, w->arena);
   strmap_init(&s.at, w->arena);

@@ -179,7 +179,9 @@ static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c
   if (p->invoke) {
     TRY(argument_sizes(s, run, fr, c));
   } else {
-    const char *entry = p->code + p->kernel[st->kernel].entry;
+    const ProgCode *to = s->swapped;
+    const char *entry =
+        to ? to->code + to->entry[st->kernel] : p->code + p->kernel[st->kernel].entry;
     memcpy(&c->fn, &entry, sizeof c->fn);
   }
   for (int32_t i = 0; i < st->nargs; i++) c->args[i] = fr->cell[st->arg[i]].data;

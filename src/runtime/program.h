@@ -177,6 +177,13 @@ typedef struct ProgDevice {
 } ProgDevice;
 enum { DEVICES_MAX = 8 };
 
+// Code of all kernels of the host, in place of that which the program was built with.
+typedef struct ProgCode {
+  const char *code;  // executable, mapped
+  int64_t code_bytes;
+  const int64_t *entry;  // as ProgKernel.entry, by kernel
+} ProgCode;
+
 typedef struct Program {
   Arena arena;
   int32_t nsyms, nexprs, nfunctions, nconsts, nkernels, ndevices;
@@ -194,6 +201,12 @@ typedef struct Program {
   int64_t constants_bytes;
   const char *code;  // executable, mapped
   int64_t code_bytes;
+  // A program that was built with quick code gets full code once, while sessions use it: each takes
+  // it at the start of a run.  Both live as long as the program.  `settle` waits for it, and says
+  // why there is none; NULL: the code is full.
+  const ProgCode *_Atomic swapped;
+  tenon_status (*settle)(const struct Program *p, Diag *d);
+  struct Upgrade *upgrade;  // who makes it
   // Instead of code, where kernels are interpreted: `size` holds the bytes of each argument.
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);

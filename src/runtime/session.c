@@ -490,6 +490,7 @@ tenon_status session_run_on(Session *s, Run *run, Value *const *inputs, const Re
   if (places && !s->device_run) TRY(not_here(s, run, places));
   s->places = s->device_run ? places : NULL;
   s->room = room;
+  s->swapped = atomic_load_explicit(&s->program->swapped, memory_order_acquire);
   s->ntrail = 0;
   for (int32_t i = 0; i < s->program->nsyms; i++) s->sym[i] = SYM_UNBOUND;
   uint64_t mode = float_mode_enter(false);

@@ -29,6 +29,7 @@ typedef struct Frame {
 
 struct Session {
   Program *program;
+  const ProgCode *swapped;  // Program.swapped, of this run
   Arena arena;
   Workers *workers;
   Pool *pool;  // of host steps; made when first needed

@@ -14,10 +14,11 @@
 #include "base/machine.h"
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
+#include "targets/upgrade.h"
 
 #include <stdio.h>
 
-enum { CODE_ALIGN = 64 };
+static const int64_t most_code = (int64_t)LIMIT_KERNEL_CODE_KIB << 10;
 
 void cpu_describe(const Machine *m, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = m->vector_bytes,
@@ -36,6 +37,7 @@ bool cpu_available(const char **why) {
 }
 
 static void unload(Program *p) {
+  upgrade_stop(p);
   mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
   code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
 }
@@ -71,22 +73,15 @@ static CpuKernels find_cpu_kernels(const Compiled *c, Arena *a) {
   return x;
 }
 
-// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its
-// constants by pages.
 static tenon_status join_images(Program *p, const CpuKernels *kernels, const Machine *m,
                                 const Code *code, Arena *a, Diag *d) {
-  int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
-  for (int64_t i = 0; i < kernels->n; i++) {
-    p->kernel[kernels->kernel[i]].entry = total + code[i].entry;
-    total += (code[i].n + align - 1) / align * align;
-  }
-  char *all = arena_alloc(a, MAX(total, 1));
+  int64_t *entry = arena_array(a, int64_t, MAX(p->nkernels, 1));
+  Str all = join_code(code, kernels->kernel, kernels->n, m, a, entry);
   for (int64_t i = 0; i < kernels->n; i++)
-    memcpy(all + p->kernel[kernels->kernel[i]].entry - code[i].entry, code[i].bytes,
-           (size_t)code[i].n);
-  p->code = code_map(all, MAX(total, 1));
+    p->kernel[kernels->kernel[i]].entry = entry[kernels->kernel[i]];
+  p->code = code_map(all.p, all.n);
   if (!p->code) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
-  p->code_bytes = MAX(total, 1);
+  p->code_bytes = all.n;
   p->unload = unload;
   return TENON_OK;
 }
@@ -125,13 +120,12 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const CpuKernels *
 
 // What has no code, or too much of it, is declined.
 static void decline(const CpuKernels *kernels, const Code *code, const TargetOptions *o) {
-  const int64_t most = (int64_t)LIMIT_KERNEL_CODE_KIB << 10;
   char why[128];
   for (int64_t i = 0; i < kernels->n; i++) {
     if (code[i].failed) {
       faults_add(o->faults, kernels->text[i], 0, code[i].limit ? DECLINED_LIMIT : DECLINED_DEFECT,
                  code[i].failed);
-    } else if (!o->checked && code[i].n > most) {
+    } else if (!o->checked && code[i].n > most_code) {
       snprintf(why, sizeof why, "it has %lld KiB of machine code, and the limit is %d KiB",
                (long long)(code[i].n >> 10), LIMIT_KERNEL_CODE_KIB);
       faults_add(o->faults, kernels->text[i], 0, DECLINED_LIMIT, why);
@@ -155,12 +149,53 @@ static void say_no_code(const CpuKernels *k, Arena *a, Diag *d) {
   diag_note(d, "without it: --target interp runs the model, --target host compiles it");
 }
 
+// Quick code is for what is run here and now.
+static bool is_quick(const TargetOptions *o) {
+  return o->tier != TIER_FULL && !o->checked && !o->text && !o->strict;
+}
+
+// Quick code may be longer: the limit is for full code.
+static tenon_status replace_large(Codegen *codegen, const CpuKernels *kernels,
+                                  const TargetOptions *o, const CodeCall *call, Arena *a,
+                                  Code *code, Diag *d) {
+  CodeCall full = *call;
+  full.quick = false;
+  full.node = NULL;
+  for (int64_t i = 0; i < kernels->n; i++)
+    if (code[i].quick && code[i].n > most_code)
+      TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, &kernels->text[i], 1, &full, a,
+                             &code[i], d));
+  return TENON_OK;
+}
+
+static void upgrade(Program *p, const CpuKernels *kernels, const Code *code,
+                    const TargetOptions *o) {
+  UpgradeKernels k = {.machine = o->machine,
+                      .key = o->key,
+                      .no_cache = o->no_cache,
+                      .threads = o->threads,
+                      .n = kernels->n,
+                      .most_bytes = most_code,
+                      .kernel = kernels->kernel,
+                      .text = kernels->text,
+                      .code = code};
+  for (int64_t i = 0; i < kernels->n; i++)
+    if (code[i].quick) {
+      upgrade_start(p, &k);
+      return;
+    }
+}
+
 static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
                                Arena *a, Diag *d) {
   Program *p = c->program;
   bool none = false;
-  CodeCall call = {
-      .watch = o->watch, .no_cache = o->no_cache, .key = o->key, .none = &none, .go_on = true};
+  CodeCall call = {.watch = o->watch,
+                   .no_cache = o->no_cache,
+                   .key = o->key,
+                   .none = &none,
+                   .go_on = true,
+                   .quick = is_quick(o)};
   CpuKernels kernels = find_cpu_kernels(c, a);
   call.node = kernels.node;
   Code *code = arena_array(a, Code, MAX(kernels.n, 1));
@@ -170,12 +205,15 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
       codegen_build_with(codegen, o->machine, kind, kernels.text, kernels.n, &call, a, code, d);
   if (none) say_no_code(&kernels, a, d);
   TRY(s);
+  TRY(replace_large(codegen, &kernels, o, &call, a, code, d));
   decline(&kernels, code, o);
   if (o->faults->nfresh) return TENON_OK;
   if (o->report) report(c, &kernels, code, a, o->report);
   if (o->text && o->report) TRY(build_text(codegen, c, &kernels, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
-  return join_images(p, &kernels, o->machine, code, a, d);
+  TRY(join_images(p, &kernels, o->machine, code, a, d));
+  if (o->tier == TIER_AUTO) upgrade(p, &kernels, code, o);
+  return TENON_OK;
 }
 
 // The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.

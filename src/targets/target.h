@@ -77,9 +77,13 @@ typedef struct TargetReport {  // in the arena of the call
   int64_t ndeclined;
 } TargetReport;
 typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
+// How much work machine code is worth (compile/options.def, `tier`): all; little, and all in the
+// background; little.
+typedef enum { TIER_FULL, TIER_AUTO, TIER_QUICK } CodeTier;
 struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
+  CodeTier tier;
   const char *key;       // joins the key of the cache of kernels; NULL or "": nothing does
   bool batch_invariant;  // as in LowerTarget
   bool lower_only;       // loops alone: the program has no code

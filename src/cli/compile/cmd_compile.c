@@ -162,6 +162,10 @@ static tenon_status set_options(CompileCommand *m) {
   o->c_source = m->emit == EMIT_C ? &m->c.source : NULL;
   o->c_options = &m->c.options;
   o->watch = &m->watch;
+  if (o->tier != TIER_FULL)
+    return fail(&m->cli->diag, TENON_EINVAL, NOWHERE,
+                "--tier %s is for a model that is run at once: a compiled model has full code",
+                o->tier == TIER_AUTO ? "auto" : "quick");
   if (m->nwanted > 1 && !m->target->driver) o->device = NULL;
   if (m->nwanted > 1 && !m->target->with) o->place = (TextList){0};
   return TENON_OK;

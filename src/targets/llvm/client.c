@@ -41,6 +41,9 @@ struct Codegen {
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
+  int64_t busy[MAX_PROCESSES];  // ids of those that have a kernel
+  int nbusy;
+  bool background, cancelled, hurry;
   bool shared, started;  // processes ahead of their first kernel
   atomic_bool works;     // it has made code for a small kernel after a failure
 };
@@ -50,6 +53,7 @@ static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t shared_once = PTHREAD_ONCE_INIT;
 static Codegen *shared;
 static int64_t shared_users;
+static pthread_cond_t shared_quiet = PTHREAD_COND_INITIALIZER;  // no users, or somebody hurries
 
 static bool within(const File *f, uint64_t at, uint64_t n) {
   return at <= (uint64_t)f->size && n <= (uint64_t)f->size - at;
@@ -126,6 +130,7 @@ tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   c->nprocesses = MAX(1, MIN(o->nprocesses ? o->nprocesses : machine_threads(), MAX_PROCESSES));
   c->memory = (int64_t)LIMIT_CODEGEN_MIB << 20;
+  c->background = o->background;
   c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
   pthread_mutex_init(&c->lock, NULL);
   tenon_status s = find_program(c, o, d);
@@ -142,6 +147,7 @@ static bool still_used(Codegen *c) {
   pthread_mutex_lock(&shared_lock);
   bool used = --shared_users > 0;
   if (!used) shared = NULL;
+  if (!used) pthread_cond_broadcast(&shared_quiet);
   pthread_mutex_unlock(&shared_lock);
   return used;
 }
@@ -157,6 +163,7 @@ void codegen_release(Codegen *c) {
 // In a forked child: another thread of the parent may have held the lock.
 static void forget_parents(void) {
   pthread_mutex_init(&shared_lock, NULL);
+  pthread_cond_init(&shared_quiet, NULL);
   shared = NULL;
   shared_users = 0;
 }
@@ -198,7 +205,9 @@ tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
 static int start_process(Codegen *c, Process *p) {
   char self[24];
   char memory[24];
-  const char *argv[] = {c->program, "--parent", self, "--memory", memory, NULL};
+  const char *argv[] = {c->program, "--parent", self,
+                        "--memory", memory,     c->background ? "--background" : NULL,
+                        NULL};
   snprintf(self, sizeof self, "%lld", (long long)getpid());
   snprintf(memory, sizeof memory, "%lld", (long long)(c->memory >> 20));
   return process_start(c->program, argv, p);
@@ -250,21 +259,69 @@ static void start_ahead(Codegen *c) {
 
 // ---- one kernel ----
 
+// Threads of one job are no more than MAX_PROCESSES; what several jobs have beyond is not
+// cancelled.
 static int take_process(Codegen *c, Process *p) {
+  int err = 0;
   pthread_mutex_lock(&c->lock);
-  bool have = c->nidle > 0;
+  bool have = c->nidle > 0, cancelled = c->cancelled;
   if (have) *p = c->idle[--c->nidle];
   pthread_mutex_unlock(&c->lock);
-  if (have) return 0;
-  return start_process(c, p);
+  if (!have) err = cancelled ? ECANCELED : start_process(c, p);
+  if (err) return err;
+  pthread_mutex_lock(&c->lock);
+  if (c->cancelled) process_stop(p->pid);
+  if (c->nbusy < MAX_PROCESSES) c->busy[c->nbusy++] = p->pid;
+  pthread_mutex_unlock(&c->lock);
+  return 0;
 }
 
-static void give_process(Codegen *c, Process *p) {
+// Its id is another process's once it was waited for.
+static void forget_busy(Codegen *c, const Process *p) {
+  for (int i = 0; i < c->nbusy; i++)
+    if (c->busy[i] == p->pid) {
+      c->busy[i] = c->busy[--c->nbusy];
+      return;
+    }
+}
+
+// What it ended by, as process_end says; 0: it is kept.
+static int give_process(Codegen *c, Process *p, bool broken) {
   pthread_mutex_lock(&c->lock);
-  bool keep = c->nidle < c->nprocesses;
+  bool keep = !broken && c->nidle < c->nprocesses;
+  forget_busy(c, p);
   if (keep) c->idle[c->nidle++] = *p;
   pthread_mutex_unlock(&c->lock);
-  if (!keep) process_end(p, true);
+  return keep ? 0 : process_end(p, true);
+}
+
+void codegen_cancel(Codegen *c) {
+  pthread_mutex_lock(&c->lock);
+  c->cancelled = true;
+  for (int i = 0; i < c->nbusy; i++) process_stop(c->busy[i]);
+  pthread_mutex_unlock(&c->lock);
+  codegen_hurry(c);
+}
+
+void codegen_hurry(Codegen *c) {
+  pthread_mutex_lock(&shared_lock);
+  c->hurry = true;
+  pthread_cond_broadcast(&shared_quiet);
+  pthread_mutex_unlock(&shared_lock);
+}
+
+// What somebody waits for goes first.
+static void wait_until_quiet(Codegen *c) {
+  pthread_mutex_lock(&shared_lock);
+  while (shared_users > 0 && !c->hurry) pthread_cond_wait(&shared_quiet, &shared_lock);
+  pthread_mutex_unlock(&shared_lock);
+}
+
+static bool is_cancelled(Codegen *c) {
+  pthread_mutex_lock(&c->lock);
+  bool cancelled = c->cancelled;
+  pthread_mutex_unlock(&c->lock);
+  return cancelled;
 }
 
 typedef struct RequestParts {
@@ -385,13 +442,19 @@ typedef struct BuildJob {
   int64_t n, begun, nstored;   // these, too, under the lock
 } BuildJob;
 
+static tenon_status say_cancelled(Diag *d) {
+  return fail(d, TENON_ECANCELLED, NOWHERE, "code generation was cancelled");
+}
+
 static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   Codegen *c = j->c;
   Process p;
   CodeReply reply;
   char *body = NULL;
   int64_t size = 0, deadline = platform->now() + c->deadline_ns;
+  if (c->background) wait_until_quiet(c);
   int err = take_process(c, &p);
+  if (err && is_cancelled(c)) return say_cancelled(d);
   if (err) return say_not_started(c, err, d);
   int64_t before = process_time(&p);
   err = send_request(&p, r, deadline);
@@ -400,8 +463,11 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   // A process that met its own fault, or a limit, may be about to end.
   tenon_status s = err ? TENON_EINTERNAL : reply.status;
   bool broken = s == TENON_EINTERNAL || s == TENON_ENOMEM;
-  int end = broken ? process_end(&p, true) : 0;
-  if (!broken) give_process(c, &p);
+  int end = give_process(c, &p, broken);
+  if (err && is_cancelled(c)) {
+    mem_free(body, MAX(size, 1));
+    return say_cancelled(d);
+  }
   if (err) s = say_broken(c, err, end, d);
   if (!err && s) fail(d, s, NOWHERE, "%.*s", STR_ARG(reply.message));
   if (broken) keep_request(c, r, d);
@@ -410,6 +476,7 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   if (s) return s;
   j->out[i] =
       (Code){.bytes = (const uint8_t *)reply.bytes.p, .n = reply.bytes.n, .entry = reply.entry};
+  j->out[i].quick = r->quick;
   return TENON_OK;
 }
 
@@ -474,8 +541,9 @@ bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, const char *key, S
 static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
   TRY(ask(j, i, r, d));
   const Code *code = &j->out[i];
-  bool stored = key.n && cache_store(j->c->cache, key, (Str){(const char *)code->bytes, code->n},
-                                     code->entry);
+  bool stored =
+      key.n && !code->quick &&
+      cache_store(j->c->cache, key, (Str){(const char *)code->bytes, code->n}, code->entry);
   pthread_mutex_lock(&j->lock);
   j->nstored += stored;
   pthread_mutex_unlock(&j->lock);
@@ -491,6 +559,13 @@ static bool find_code(BuildJob *j, int64_t i, Str key) {
   return true;
 }
 
+static void forget_reply(BuildJob *j, int64_t i, Diag *d) {
+  mem_free((void *)(uintptr_t)j->body[i].p, j->body[i].n);
+  j->body[i] = (Str){0};
+  j->out[i] = (Code){.ms = j->out[i].ms};
+  diag_init(d);
+}
+
 static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, Diag *d) {
   int64_t begin = platform->now();
   CodeRequest r = request_of(j->m, j->kind, j->text[i]);
@@ -498,7 +573,14 @@ static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, 
   Str key = cache ? key_of(j->c, &r, j->call->key, a) : STR("");
   bool found = only_find && find_code(j, i, key);
   if (!found && only_find) j->missing[j->nmissing++] = i;
-  if (!only_find) TRY(ask_and_store(j, i, &r, key, d));
+  // The quick form of a kernel is no reason to leave it to another schedule: its full form may do.
+  r.quick = !only_find && j->call->quick;
+  tenon_status quick = r.quick ? ask_and_store(j, i, &r, key, d) : TENON_EINTERNAL;
+  if (!only_find && quick) {
+    if (r.quick) forget_reply(j, i, d);
+    r.quick = false;
+    TRY(ask_and_store(j, i, &r, key, d));
+  }
   j->out[i].ms += (double)(platform->now() - begin) / 1e6;
   return TENON_OK;
 }
@@ -574,6 +656,25 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   trap_again(t.status, d.text);
 }
 
+// Kernels with more text take longer, as a rule: begun first, none is left over at the end while
+// other processes have nothing to do.
+typedef struct ByLength {
+  int64_t n, index;
+} ByLength;
+
+static int longest_first(const void *x, const void *y) {
+  const ByLength *a = x, *b = y;
+  return a->n != b->n ? (a->n < b->n ? 1 : -1) : (a->index > b->index) - (a->index < b->index);
+}
+
+static void order_missing(BuildJob *j, Arena *a) {
+  ByLength *by = arena_array(a, ByLength, MAX(j->nmissing, 1));
+  for (int64_t i = 0; i < j->nmissing; i++)
+    by[i] = (ByLength){j->text[j->missing[i]].n, j->missing[i]};
+  qsort(by, (size_t)j->nmissing, sizeof *by, longest_first);
+  for (int64_t i = 0; i < j->nmissing; i++) j->missing[i] = by[i].index;
+}
+
 // What the cache has is found sooner than a thread wakes up.
 static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   memset(j->out, 0, (size_t)j->n * sizeof *j->out);
@@ -591,6 +692,7 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   int64_t left = mem_left(), theirs = j->c->nprocesses * (j->c->memory + own_bytes);
   if (j->nmissing && left < INT64_MAX) mem_ceiling(mem_used() + MAX(left - theirs, left / 4));
   j->budget = budget_share();
+  order_missing(j, a);
   if (j->nmissing) j->pool = pool_create(j->c->nprocesses);
   parallel_for(j->pool, j->nmissing, 1, build_piece, j);
   for (int64_t i = 0; i < j->n; i++)

@@ -18,7 +18,8 @@ typedef struct Code {
   int64_t n;
   int64_t entry;  // CODE_IMAGE
   bool cached;
-  double ms;  // spent on it, by the wall's clock
+  bool quick;  // made with CodeCall.quick
+  double ms;   // spent on it, by the wall's clock
   // CodeCall.go_on: why there is none; NULL: there is.  Whether a limit was reached, and not a
   // fault met.
   const char *failed;
@@ -31,12 +32,19 @@ typedef struct CodegenOptions {
   int nprocesses;       // 0: as many as there are threads
   int64_t deadline_ns;  // of one kernel; 0: two minutes
   const char *cache;    // folder; NULL: none
+  // Its processes have a lower priority, and begin no kernel while the shared pool has a user.
+  bool background;
 } CodegenOptions;
 // `o` may be NULL.
 MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
 // What the cache keeps machine code for this machine under (cache_import).
 CacheMaker codegen_maker(const Codegen *c, Arena *a);
 void codegen_release(Codegen *c);
+// From any thread: ends the processes of a pool of one's own at once.  Who makes code there gets
+// ECANCELLED, and so does everybody after that.
+void codegen_cancel(Codegen *c);
+// A background pool waits for the shared one no longer.
+void codegen_hurry(Codegen *c);
 // The pool that this process has, with the user's cache: made for its first user, its processes
 // ended with the last.  Who compiles many models keeps a reference all the while, as starting a
 // process takes longer than making code for a small kernel.
@@ -55,6 +63,9 @@ MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind,
 typedef struct CodeCall {
   const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
   bool no_cache;
+  // What the cache does not have is made quickly, and not kept; the bits that it computes are the
+  // same.  A kernel that fails so is made in full.
+  bool quick;
   const char *key;          // what else the code follows from, for the cache; NULL or "": nothing
   const char *const *node;  // by kernel: the node that it computes, for messages; may be NULL
   bool *none;               // set where the program makes no code at all; may be NULL

@@ -25,6 +25,7 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 #ifdef CODEGEN_TEST
 void codegen_test_hook(const CodeRequest *r);  // of a test's program: what a broken LLVM might do
@@ -41,7 +42,7 @@ static const char passes[] = "function(sroa,early-cse<memssa>,loop-mssa(licm))";
 
 typedef struct Target {
   Machine machine;
-  LLVMTargetMachineRef tm;
+  LLVMTargetMachineRef tm[2];  // for full and for quick code, made when first needed
 } Target;
 
 static void init_llvm(void) {
@@ -57,15 +58,27 @@ static void init_llvm(void) {
   LLVMInitializeRISCVTarget();
   LLVMInitializeRISCVTargetMC();
   LLVMInitializeRISCVAsmPrinter();
+  // A tenth of the time of code generation for AVX-512, which leaves our code as it is: masks are
+  // never computed in general registers.
+  const char *argv[] = {"tenon-codegen", "-disable-x86-domain-reassignment"};
+  LLVMParseCommandLineOptions(2, argv, NULL);
+}
+
+static void forget_target(Target *t) {
+  for (int i = 0; i < ARRAY_LEN(t->tm); i++)
+    if (t->tm[i]) LLVMDisposeTargetMachine(t->tm[i]);
+  *t = (Target){0};
 }
 
 // The target of a request; the last one is kept, since requests come in runs.
 static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   Machine m;
   TRY(machine_make(r->triple, r->cpu, r->features, &m, d));
-  if (t->tm && !memcmp(&m, &t->machine, sizeof m)) return TENON_OK;
-  if (t->tm) LLVMDisposeTargetMachine(t->tm);
-  *t = (Target){.machine = m};
+  if (memcmp(&m, &t->machine, sizeof m)) {
+    forget_target(t);
+    t->machine = m;
+  }
+  if (t->tm[r->quick]) return TENON_OK;
   LLVMTargetRef target;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(m.triple, &target, &error)) {
@@ -76,14 +89,15 @@ static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   // On x86 the features say all: the CPU's name only tunes, as a function's attribute.
   const char *cpu = m.arch == ARCH_X86_64 ? "x86-64" : m.cpu;
   LLVMCodeModel model = m.arch == ARCH_RISCV64 ? LLVMCodeModelMedium : LLVMCodeModelSmall;
-  t->tm = LLVMCreateTargetMachine(target, m.triple, cpu, m.features, LLVMCodeGenLevelAggressive,
-                                  LLVMRelocPIC, model);
-  if (!t->tm)
+  t->tm[r->quick] = LLVMCreateTargetMachine(
+      target, m.triple, cpu, m.features,
+      r->quick ? LLVMCodeGenLevelLess : LLVMCodeGenLevelAggressive, LLVMRelocPIC, model);
+  if (!t->tm[r->quick])
     return fail(d, TENON_EUNSUPPORTED, (Where){0}, "LLVM has no machine for '%s'", m.triple);
   return TENON_OK;
 }
 
-static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
+static tenon_status run_passes(LLVMModuleRef mod, LLVMTargetMachineRef tm, Diag *d) {
   char *error = NULL;
   if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error)) {
     tenon_status s =
@@ -93,7 +107,7 @@ static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
   }
   LLVMDisposeMessage(error);
   LLVMPassBuilderOptionsRef opt = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef failed = LLVMRunPasses(mod, passes, t->tm, opt);
+  LLVMErrorRef failed = LLVMRunPasses(mod, passes, tm, opt);
   LLVMDisposePassBuilderOptions(opt);
   if (!failed) return TENON_OK;
   char *text = LLVMGetErrorMessage(failed);
@@ -112,18 +126,19 @@ static int64_t instructions(LLVMModuleRef mod) {
 
 // Loop strength reduction weighs the addresses of a loop against one another: half of all the time
 // for a large kernel, whose unrolled body hides what addresses cost.  Small loops gain by it.
-static void choose_reduction(LLVMModuleRef mod) {
+// Quick code does without: that is most of what makes it quick.
+static void choose_reduction(LLVMModuleRef mod, bool quick) {
   enum { LARGE = 4000 };
   static bool off;
-  bool want = instructions(mod) > LARGE;
+  bool want = quick || instructions(mod) > LARGE;
   if (want == off) return;
   const char *argv[] = {"tenon-codegen", want ? "-disable-lsr=true" : "-disable-lsr=false"};
   LLVMParseCommandLineOptions(2, argv, NULL);
   off = want;
 }
 
-static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeRequest *r, Arena *a,
-                             Diag *d, CodeReply *out) {
+static tenon_status generate(LLVMModuleRef mod, LLVMTargetMachineRef tm, const CodeRequest *r,
+                             Arena *a, Diag *d, CodeReply *out) {
   if (r->kind == CODE_LLVM) {
     char *text = LLVMPrintModuleToString(mod);
     Str s = str_of(text);
@@ -133,9 +148,9 @@ static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeReque
   }
   LLVMMemoryBufferRef buf;
   char *error = NULL;
-  choose_reduction(mod);
+  choose_reduction(mod, r->quick);
   LLVMCodeGenFileType type = r->kind == CODE_ASM ? LLVMAssemblyFile : LLVMObjectFile;
-  if (LLVMTargetMachineEmitToMemoryBuffer(t->tm, mod, type, &error, &buf)) {
+  if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, type, &error, &buf)) {
     tenon_status s = fail(d, TENON_EINTERNAL, (Where){0}, "%s", error);
     LLVMDisposeMessage(error);
     return s;
@@ -165,7 +180,8 @@ static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, 
   if (!r->symbol.n || memchr(r->symbol.p, 0, (size_t)r->symbol.n))
     return fail(d, TENON_EINVAL, (Where){0}, "the entry has no name");
   LLVMContextRef ctx = LLVMContextCreate();
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->tm);
+  LLVMTargetMachineRef tm = t->tm[r->quick];
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
   Emit e = {.k = k,
             .m = &t->machine,
             .arena = a,
@@ -175,8 +191,8 @@ static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, 
             .checked = r->kind == CODE_CHECKED};
   tenon_status s = emit_kernel(&e, str_copy(a, r->symbol));
   LLVMDisposeTargetData(layout);
-  if (!s) s = run_passes(e.mod, t, d);
-  if (!s) s = generate(e.mod, t, r, a, d, out);
+  if (!s) s = run_passes(e.mod, tm, d);
+  if (!s) s = generate(e.mod, tm, r, a, d, out);
   LLVMDisposeModule(e.mod);
   LLVMContextDispose(ctx);
   return s;
@@ -247,7 +263,8 @@ static bool serve_one(const uint8_t *head, Target *t) {
 }
 
 static const char usage[] =
-    "Usage: tenon-codegen [--help | --version | --layers | --parent PID [--memory MIB]]\n"
+    "Usage: tenon-codegen [--help | --version | --layers | --parent PID [--memory MIB] "
+    "[--background]]\n"
     "\n"
     "Makes machine code for kernels.  The library starts this program and speaks to it through a "
     "pipe:\n"
@@ -255,9 +272,11 @@ static const char usage[] =
     "\n"
     "  --layers      confine this process as for requests, and print which layers hold\n"
     "  --parent PID  end at once when this process, which started it, has ended already\n"
-    "  --memory MIB  memory that it may take on top of LLVM itself\n";
+    "  --memory MIB  memory that it may take on top of LLVM itself\n"
+    "  --background  work at a lower priority, for code that nobody waits for\n";
 
 static int64_t memory_mib = LIMIT_CODEGEN_MIB;
+enum { BACKGROUND_NICE = 5 };  // a third of what a busy process of the usual priority gets
 
 static SandboxLimits limits(void) {
   return (SandboxLimits){.memory = memory_mib << 20, .cpu_seconds = CPU_SECONDS};
@@ -275,9 +294,25 @@ static bool serve(void) {
   bool torn = false;
   while (read_all(head, sizeof head, &torn))
     if (!serve_one(head, &t)) return false;
-  if (t.tm) LLVMDisposeTargetMachine(t.tm);
+  forget_target(&t);
   LLVMShutdown();
   return !torn;
+}
+
+// What a client gives: --parent first, the others after it.
+static bool read_arguments(int argc, char **argv, int64_t *parent, bool *background) {
+  if (argc < 3 || strcmp(argv[1], "--parent") || !str_to_i64(str_of(argv[2]), parent) ||
+      *parent <= 0)
+    return false;
+  for (int i = 3; i < argc; i++) {
+    if (!strcmp(argv[i], "--background"))
+      *background = true;
+    else if (strcmp(argv[i], "--memory") || ++i == argc ||
+             !str_to_i64(str_of(argv[i]), &memory_mib) || memory_mib <= 0 ||
+             memory_mib > LIMIT_CODEGEN_MIB)
+      return false;
+  }
+  return true;
 }
 
 int main(int argc, char **argv) {
@@ -291,16 +326,14 @@ int main(int argc, char **argv) {
     printf("tenon-codegen %s, LLVM %s\n", TENON_VERSION, TENON_LLVM_VERSION);
     return 0;
   }
-  bool told = argc >= 3 && !strcmp(argv[1], "--parent") && str_to_i64(str_of(argv[2]), &parent) &&
-              parent > 0;
-  if (told && argc != 3)
-    told = argc == 5 && !strcmp(argv[3], "--memory") && str_to_i64(str_of(argv[4]), &memory_mib) &&
-           memory_mib > 0 && memory_mib <= LIMIT_CODEGEN_MIB;
-  if (argc != 1 && !layers && !told) {
+  bool background = false;
+  if (argc != 1 && !layers && !read_arguments(argc, argv, &parent, &background)) {
     fprintf(stderr, "tenon-codegen: no argument '%s'\n%s", argv[1], usage);
     return 2;
   }
   if (!orphan_watch(parent)) return 1;
+  // Where the system refuses, it works at the usual priority.
+  if (background) (void)setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE);
   init_llvm();
   SandboxLimits l = limits();
   Layers active;

@@ -9,7 +9,7 @@
 enum { REQUEST_MAGIC = 0x51524E54, REPLY_MAGIC = 0x50524E54 };  // "TNRQ", "TNRP"
 
 typedef struct Header {
-  uint32_t magic, version, code, unused;
+  uint32_t magic, version, code, quick;
   int64_t entry, len[PROTOCOL_PARTS];
 } Header;
 _Static_assert(sizeof(Header) == PROTOCOL_HEADER, "no padding");
@@ -27,7 +27,7 @@ void request_header(const CodeRequest *r, uint8_t out[PROTOCOL_HEADER]) {
   Header h = {REQUEST_MAGIC,
               PROTOCOL_VERSION,
               (uint32_t)r->kind,
-              0,
+              r->quick,
               0,
               {r->triple.n, r->cpu.n, r->features.n, r->symbol.n, r->kernel.n}};
   memcpy(out, &h, sizeof h);
@@ -38,10 +38,12 @@ bool request_parse(const uint8_t in[PROTOCOL_HEADER], CodeRequest *out, int64_t 
   Header h;
   memcpy(&h, in, sizeof h);
   *out = (CodeRequest){0};
-  if (h.magic != REQUEST_MAGIC || h.version != PROTOCOL_VERSION || h.code >= CODE_KINDS)
+  if (h.magic != REQUEST_MAGIC || h.version != PROTOCOL_VERSION || h.code >= CODE_KINDS ||
+      h.quick > 1)
     return false;
   if (!lengths_ok(&h, 5, most, size)) return false;
   *out = (CodeRequest){.kind = (CodeKind)h.code,
+                       .quick = h.quick,
                        .triple.n = h.len[0],
                        .cpu.n = h.len[1],
                        .features.n = h.len[2],

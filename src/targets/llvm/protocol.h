@@ -20,7 +20,7 @@ typedef enum {
 } CodeKind;
 
 enum {
-  PROTOCOL_VERSION = 1,
+  PROTOCOL_VERSION = 2,
   PROTOCOL_HEADER = 64,  // bytes of a header
   PROTOCOL_PARTS = 5,
 };
@@ -29,6 +29,7 @@ enum {
 
 typedef struct CodeRequest {
   CodeKind kind;
+  bool quick;                 // by fewer passes: the same bits from code that may be slower
   Str triple, cpu, features;  // as machine_make takes them
   Str symbol;                 // name of the entry
   Str kernel;                 // its text: loop_print

@@ -1,0 +1,211 @@
+// upgrade.c -- the thread that has a program's kernels made in full (upgrade.h).
+//
+// The threads of several programs take turns, so that there is one set of processes.  These begin
+// no kernel while somebody compiles (CodegenOptions.background).
+//
+// A kernel whose full form cannot be made keeps its quick one: it runs, but the program is not
+// written to a file.
+//
+// Needs:      a program with quick code, whose owner calls upgrade_stop before it frees it.
+// Guarantees: nothing of the program changes but Program.swapped, once.  No run waits, and none
+//             fails because of it.  A forked child has no such thread: it keeps the code that it
+//             has, and frees nothing that the thread may have been changing.
+#include "targets/upgrade.h"
+
+#include "base/process.h"
+
+#include <pthread.h>
+
+enum { CODE_ALIGN = 64 };
+
+typedef struct Upgrade {
+  Program *program;
+  Arena arena;  // the caller's until the thread begins, then the thread's until it is joined
+  Machine machine;
+  UpgradeKernels k;
+  Codegen *codegen;
+  void *thread;  // NULL: joined
+  int forks;     // of the process that has it
+  bool stop;     // under turn_lock
+  pthread_mutex_t joining;
+  Diag diag;         // why the full code is not there
+  const char *lack;  // or the code of one kernel
+  ProgCode made;
+} Upgrade;
+
+// One program's kernels at a time.
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_over = PTHREAD_COND_INITIALIZER;
+static pthread_once_t turn_once = PTHREAD_ONCE_INIT;
+static bool turn_taken;
+
+// In a forked child: the thread whose turn it was is the parent's.
+static void forget_turn(void) {
+  pthread_mutex_init(&turn_lock, NULL);
+  pthread_cond_init(&turn_over, NULL);
+  turn_taken = false;
+}
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_turn); }
+
+static bool take_turn(Upgrade *u) {
+  pthread_mutex_lock(&turn_lock);
+  while (turn_taken && !u->stop) pthread_cond_wait(&turn_over, &turn_lock);
+  bool mine = !u->stop;
+  if (mine) turn_taken = true;
+  pthread_mutex_unlock(&turn_lock);
+  return mine;
+}
+
+// The processes go, too: who cancels them does so under the lock.
+static void give_turn(Upgrade *u) {
+  pthread_mutex_lock(&turn_lock);
+  Codegen *codegen = u->codegen;
+  u->codegen = NULL;
+  turn_taken = false;
+  pthread_cond_broadcast(&turn_over);
+  pthread_mutex_unlock(&turn_lock);
+  codegen_release(codegen);
+}
+
+Str join_code(const Code *code, const int64_t *kernel, int64_t n, const Machine *m, Arena *a,
+              int64_t *entry) {
+  int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
+  for (int64_t i = 0; i < n; i++) {
+    entry[kernel[i]] = total + code[i].entry;
+    total += (code[i].n + align - 1) / align * align;
+  }
+  char *all = arena_alloc(a, MAX(total, 1));
+  for (int64_t i = 0; i < n; i++)
+    memcpy(all + entry[kernel[i]] - code[i].entry, code[i].bytes, (size_t)code[i].n);
+  return (Str){all, MAX(total, 1)};
+}
+
+// ---- the thread ----
+
+static tenon_status make_code(Upgrade *u, Diag *d) {
+  UpgradeKernels *k = &u->k;
+  Program *p = u->program;
+  Code *code = arena_array(&u->arena, Code, k->n);
+  int64_t *entry = arena_array(&u->arena, int64_t, p->nkernels);
+  CodeCall call = {.no_cache = k->no_cache, .key = k->key, .go_on = true};
+  TRY(codegen_build_with(u->codegen, &u->machine, CODE_IMAGE, k->text, k->n, &call, &u->arena, code,
+                         d));
+  for (int64_t i = 0; i < k->n; i++) {
+    bool large = !code[i].failed && code[i].n > k->most_bytes;
+    if (!code[i].failed && !large) continue;
+    if (k->code[i].quick) u->lack = large ? "it has too much machine code" : code[i].failed;
+    code[i] = k->code[i];
+  }
+  for (int32_t i = 0; i < p->nkernels; i++) entry[i] = p->kernel[i].entry;
+  Str all = join_code(code, k->kernel, k->n, &u->machine, &u->arena, entry);
+  char *mapped = code_map(all.p, all.n);
+  if (!mapped) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
+  u->made = (ProgCode){.code = mapped, .code_bytes = all.n, .entry = entry};
+  atomic_store(&p->swapped, &u->made);
+  return TENON_OK;
+}
+
+static void *run_upgrade(void *ctx) {
+  Upgrade *u = ctx;
+  Trap t;
+  if (!take_turn(u)) return NULL;
+  trap_enter(&t, &u->diag);
+  if (setjmp(t.env) == 0) t.status = make_code(u, &u->diag);
+  trap_leave(&t);
+  give_turn(u);
+  return NULL;
+}
+
+// ---- its owner ----
+
+static void join_thread(Upgrade *u) {
+  pthread_mutex_lock(&u->joining);
+  if (u->thread) platform->thread_join(u->thread);
+  u->thread = NULL;
+  pthread_mutex_unlock(&u->joining);
+}
+
+// What is written to a file is full code.
+static tenon_status settle(const Program *p, Diag *d) {
+  Upgrade *u = p->upgrade;
+  if (u->forks != process_forks())
+    return atomic_load(&p->swapped)
+               ? TENON_OK
+               : fail(d, TENON_EUNSUPPORTED, NOWHERE,
+                      "a forked process has the quick code of its parent, which is not written: "
+                      "compile with tier=full");
+  pthread_mutex_lock(&turn_lock);
+  if (u->codegen) codegen_hurry(u->codegen);
+  pthread_mutex_unlock(&turn_lock);
+  join_thread(u);
+  if (u->lack) return fail(d, TENON_EINTERNAL, NOWHERE, "a kernel has no full code: %s", u->lack);
+  if (atomic_load(&p->swapped)) return TENON_OK;
+  return fail(d, u->diag.status ? u->diag.status : TENON_ECANCELLED, NOWHERE,
+              "the full code of the kernels could not be made: %s", u->diag.text);
+}
+
+static void copy_kernels(Upgrade *u, const UpgradeKernels *k) {
+  Arena *a = &u->arena;
+  Str *text = arena_array(a, Str, k->n);
+  Code *code = arena_array(a, Code, k->n);
+  u->k = *k;
+  u->machine = *k->machine;
+  for (int64_t i = 0; i < k->n; i++) {
+    text[i] = (Str){arena_dup(a, k->text[i].p, k->text[i].n), k->text[i].n};
+    code[i] = k->code[i];
+    code[i].bytes = arena_dup(a, k->code[i].bytes, MAX(k->code[i].n, 1));
+  }
+  u->k.text = text;
+  u->k.code = code;
+  u->k.kernel = arena_dup(a, k->kernel, k->n * (int64_t)sizeof *k->kernel);
+  u->k.key = k->key ? str_copy(a, str_of(k->key)) : NULL;
+  u->k.machine = &u->machine;
+}
+
+static void start(Upgrade *u, const UpgradeKernels *k, Diag *d) {
+  char folder[4096];
+  bool cache = cache_folder(folder, sizeof folder);
+  CodegenOptions o = {.nprocesses = k->threads, .cache = cache ? folder : NULL, .background = true};
+  copy_kernels(u, k);
+  if (codegen_create(&o, d, &u->codegen)) return;
+  pthread_once(&turn_once, watch_forks);
+  int err = platform->thread_start(run_upgrade, u, &u->thread);
+  if (err) fail(d, TENON_EIO, NOWHERE, "no thread can be started: %s", error_text(err).s);
+}
+
+static void release(Upgrade *u) {
+  codegen_release(u->codegen);
+  code_unmap((void *)(uintptr_t)u->made.code, u->made.code_bytes);
+  arena_deinit(&u->arena);
+  pthread_mutex_destroy(&u->joining);
+  mem_free(u, (int64_t)sizeof *u);
+}
+
+void upgrade_start(Program *p, const UpgradeKernels *k) {
+  Upgrade *u = mem_alloc((int64_t)sizeof *u);
+  if (!u) return;
+  Trap t;
+  u->program = p;
+  u->forks = process_forks();
+  arena_init(&u->arena);
+  diag_init(&u->diag);
+  pthread_mutex_init(&u->joining, NULL);
+  p->upgrade = u;
+  p->settle = settle;
+  trap_enter(&t, &u->diag);
+  if (setjmp(t.env) == 0) start(u, k, &u->diag);
+  trap_leave(&t);
+}
+
+void upgrade_stop(Program *p) {
+  Upgrade *u = p->upgrade;
+  if (!u || u->forks != process_forks()) return;
+  pthread_mutex_lock(&turn_lock);
+  u->stop = true;
+  if (u->codegen) codegen_cancel(u->codegen);
+  pthread_cond_broadcast(&turn_over);
+  pthread_mutex_unlock(&turn_lock);
+  join_thread(u);
+  p->upgrade = NULL;
+  release(u);
+}
