@@ -627,6 +627,9 @@ def main():
             if name not in ("huge", "big"): optimised(b, name, model, os.path.join(folder, name + ".optimised.html"))
         mix = os.path.join(folder, "mix.tir")
         check_profile(b, mix, folder)
+        lite = json.loads(subprocess.run([TENON, "graph", os.path.join(ROOT, "tests", "models", "custom.tflite"), "--json"], capture_output=True, text=True).stdout)
+        names = {n["title"]: n["name"] for n in lite["drawings"][0]["nodes"] if n["kind"] == "op"}
+        check("TensorFlow Lite: nodes are named after results", names["add"] == "sum" and names["mul"] == "y" and names["custom operator Frobnicate"] == "odd", str(names))
         if b: check_notebook(b, os.path.join(folder, "if.html"), folder)
         p = subprocess.run([TENON, "graph", mix, "--optimised", "--json", "--dim", "batch=5"], capture_output=True, text=True)
         check("--json: what the page shows", p.returncode == 0 and json.loads(p.stdout)["opt"]["dims"][0]["value"] == 5, p.stderr)

@@ -278,9 +278,17 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   im->g->diag->base = base;
 }
 
+// Operators have no names: what is made of one is named after its first result.
 static void import_operators(TflImport *im, TflScope *s) {
-  for (int64_t i = 0; i < s->sub->nops && !im->g->status; i++)
-    import_operator(im, s, &s->sub->op[i]);
+  const char *origin = im->g->origin;
+  for (int64_t i = 0; i < s->sub->nops && !im->g->status; i++) {
+    const TflOperator *o = &s->sub->op[i];
+    int64_t k = o->out.n ? fb_i32_at(&o->out, 0) : -1;
+    bool named = k >= 0 && k < s->sub->ntensors;
+    im->g->origin = named ? intern(&im->g->names, str_of(s->sub->tensor[k].name)) : origin;
+    import_operator(im, s, o);
+  }
+  im->g->origin = origin;
 }
 
 static Node *result_of(TflImport *im, TflScope *s, int64_t i) {
