@@ -89,7 +89,7 @@ static int64_t root_of(int64_t *up, int64_t i) {
 }
 
 // Steps of the host that are connected get a segment of their own.
-static void add_host_paths(Folding *f) {
+static void add_host_paths(Folding *f, int depth) {
   int64_t *up = arena_array(f->a, int64_t, f->d->node.n);
   for (int64_t i = 0; i < f->d->node.n; i++) up[i] = i;
   for (int64_t i = 0; i < f->d->edge.n; i++) {
@@ -100,9 +100,29 @@ static void add_host_paths(Folding *f) {
   for (int64_t i = 0; i < f->d->node.n; i++) {
     if (!is_host(&f->d->node.v[i])) continue;
     Path *p = &f->path[i];
+    while (p->n < depth) p->seg[p->n++] = str_of("");  // not in what all others share
     const char *seg = str_printf(f->v->arena, "host steps\n%lld", (long long)root_of(up, i));
     p->seg[p->n++] = str_of(seg);
   }
+}
+
+// Segments that all paths begin with, where nine of ten nodes have one, tell nothing apart: the
+// network's own name, or the converter's.
+static int common_depth(const Folding *f) {
+  int64_t ops = 0;
+  for (int64_t i = 0; i < f->d->node.n; i++) ops += f->d->node.v[i].kind == DRAW_OP;
+  for (int depth = 0; depth < FOLD_DEPTH; depth++) {
+    int64_t first = -1, n = 0;
+    for (int64_t i = 0; i < f->d->node.n; i++) {
+      const Path *p = &f->path[i];
+      if (p->n <= depth) continue;
+      if (first < 0) first = i;
+      if (!str_eq(p->seg[depth], f->path[first].seg[depth])) return depth;
+      n++;
+    }
+    if (n < 2 || 10 * n < 9 * ops) return depth;
+  }
+  return FOLD_DEPTH;
 }
 
 static bool same_seg(const Folding *f, int64_t a, int64_t b, int depth) {
@@ -278,7 +298,7 @@ static const char *module_title(const Folding *f, int64_t node, int from, int to
     Str s = f->path[node].seg[i];
     for (int64_t k = 0; k < s.n; k++)
       if (s.p[k] == '\n') s.n = k;
-    if (i > from) strbuf_putc(&b, '/');
+    if (b.n) strbuf_putc(&b, '/');
     strbuf_put(&b, s);
   }
   return strbuf_text(&b);
@@ -531,10 +551,11 @@ bool view_fold(View *v, int64_t drawing, int by) {
     f.stamp[i] = -1;
     if (by & FOLD_MODULES && d->node.v[i].kind == DRAW_OP) read_path(d->node.v[i].name, &f.path[i]);
   }
-  if (by & FOLD_HOST) add_host_paths(&f);
+  int depth = common_depth(&f);
+  if (by & FOLD_HOST) add_host_paths(&f, depth);
   index_edges(&f);
   TodoList todo = {0};
-  vec_push(scratch, &todo, ((Todo){all, n, 0}));
+  vec_push(scratch, &todo, ((Todo){all, n, depth}));
   Drawing *whole = arena_new(v->arena, Drawing);
   *whole = (Drawing){.title = d->title, .parent = -1, .parent_node = -1};
   vec_push(v->arena, &f.fold->part, whole);

@@ -4,7 +4,7 @@
 // ports, where values come in and leave.  In a fold's view every module is closed or open; a node in a closed one is shown as
 // that module.
 
-const FOLD_FROM = 150, OPEN_MOST = 48;  // nodes of a drawing that starts folded; boxes up to which modules start open
+const FOLD_FROM = 150, OPEN_MOST = 48, FEW = 8;  // nodes of a drawing that starts folded; boxes up to which modules start open
 const homes = new Map();                // drawing of a fold's whole -> by node of the folded drawing, {d, i} of its leaf
 for (const f of data.folds) {
   const first = data.drawings.length, flat = data.drawings[f.of].nodes, home = [];
@@ -59,7 +59,7 @@ function startOpen(d) {
   for (;;) {
     const inner = level.flatMap(k => data.drawings[k].nodes.filter(isModule).map(n => n.part));
     const more = inner.reduce((sum, k) => sum + data.drawings[k].nodes.length - 1, 0);
-    if (!inner.length || shown + more > OPEN_MOST) return open;
+    if (!inner.length || shown + more > (shown < FEW ? 4 * OPEN_MOST : OPEN_MOST)) return open;
     for (const k of level) open.set(k, new Set(data.drawings[k].nodes.map((n, i) => isModule(n) ? i : -1).filter(i => i >= 0)));
     shown += more;
     level = inner;

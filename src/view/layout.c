@@ -40,6 +40,7 @@ typedef struct Layout {
   Arena *a, *out;  // of the layout while it is made; of the paths that are kept
   int64_t nnodes, nvalues, nedges;
   int32_t *layer;       // [nnodes]
+  bool *adrift;         // [nnodes] depends on no input, as chains of operations on constants do
   DrawValue *value;     // by node, then result
   int64_t *by_value;    // [nedges] edges
   int64_t *value_of;    // [nedges]
@@ -98,7 +99,8 @@ static int32_t deepest_user(const Layout *t, const DrawValue *v) {
 }
 
 // How far node i may go down, and whether edges get shorter in sum: each of its own values does,
-// while a value that it reads gets longer only if no other user is as deep.
+// while a value that it reads gets longer only if no other user is as deep.  What depends on no
+// input follows it down, so its values do not count.
 static void sink(Layout *t, int64_t i, const int64_t *in_start, const int64_t *in_edge) {
   int32_t limit = INT32_MAX;
   for (int64_t v = t->node_value[i]; v < t->node_value[i + 1]; v++)
@@ -109,7 +111,8 @@ static void sink(Layout *t, int64_t i, const int64_t *in_start, const int64_t *i
   if (limit == INT32_MAX || limit <= t->layer[i]) return;
   int64_t gain = t->node_value[i + 1] - t->node_value[i], loss = 0;
   for (int64_t k = in_start[i]; k < in_start[i + 1]; k++)
-    loss += t->value[t->value_of[in_edge[k]]].deepest < limit;
+    loss += t->value[t->value_of[in_edge[k]]].deepest < limit &&
+            !t->adrift[t->d->edge.v[in_edge[k]].from];
   if (gain <= loss) return;
   t->layer[i] = limit;
   for (int64_t k = in_start[i]; k < in_start[i + 1]; k++) {
@@ -126,9 +129,14 @@ static void find_layers(Layout *t) {
   for (int64_t i = 0; i < t->nedges; i++) in_start[edge[i].to + 2]++;
   for (int64_t i = 0; i < t->nnodes; i++) in_start[i + 2] += in_start[i + 1];
   for (int64_t i = 0; i < t->nedges; i++) in_edge[in_start[edge[i].to + 1]++] = i;
-  for (int64_t i = 0; i < t->nnodes; i++)
-    for (int64_t k = in_start[i]; k < in_start[i + 1]; k++)
+  t->adrift = arena_array(t->a, bool, t->nnodes);
+  for (int64_t i = 0; i < t->nnodes; i++) {
+    t->adrift[i] = t->d->node.v[i].kind == DRAW_OP || t->d->node.v[i].kind == DRAW_MODULE;
+    for (int64_t k = in_start[i]; k < in_start[i + 1]; k++) {
       t->layer[i] = MAX(t->layer[i], t->layer[edge[in_edge[k]].from] + 1);
+      t->adrift[i] = t->adrift[i] && t->adrift[edge[in_edge[k]].from];
+    }
+  }
   for (int64_t v = 0; v < t->nvalues; v++) t->value[v].deepest = deepest_user(t, &t->value[v]);
   for (int64_t i = t->nnodes - 1; i >= 0; i--) sink(t, i, in_start, in_edge);
   for (int64_t i = 0; i < t->nnodes; i++) t->l.nlayers = MAX(t->l.nlayers, t->layer[i] + 1);

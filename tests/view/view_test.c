@@ -247,11 +247,16 @@ typedef struct FoldCase {
 static const FoldCase fold_cases[] = {
     // Segments: / and dots, but a number belongs to what is before it; modules of one node are none.
     {IN "%\"/a/l.0/neg\" = neg(%x) %\"/a/l.0/exp\" = exp(%\"/a/l.0/neg\") %\"/a/abs\" = abs(%\"/a/l.0/exp\") return y = %\"/a/abs\" }",
-     FOLD_MODULES, "x a{l.0{neg exp} abs} y"},
+     FOLD_MODULES, "x l.0{neg exp} abs y"},
     {IN "%\"m.l.10.p.neg\" = neg(%x) %\"m.l.10.p.exp\" = exp(%\"m.l.10.p.neg\") %\"m.k\" = abs(%\"m.l.10.p.exp\") return y = %\"m.k\" }",
-     FOLD_MODULES, "x m{l.10/p{neg exp} abs} y"},
+     FOLD_MODULES, "x l.10/p{neg exp} abs y"},
     {IN "%\"a/neg\" = neg(%x) %\"b/exp\" = exp(%\"a/neg\") return y = %\"b/exp\" }", FOLD_MODULES, NULL},
-    {IN "%\"a/neg;b/c\" = neg(%x) %\"a/exp;d\" = exp(%\"a/neg;b/c\") return y = %\"a/exp;d\" }", FOLD_MODULES, "x a{neg exp} y"},
+    {IN "%\"a/neg;b/c\" = neg(%x) %\"a/exp;d\" = exp(%\"a/neg;b/c\") %r = abs(%\"a/exp;d\") %s = exp(%r) %t = neg(%s) return y = %t }",
+     FOLD_MODULES, "x a{neg exp} abs exp neg y"},
+    // What all begin with is no module; where few have a path it is one.
+    {IN "%\"a/b/neg\" = neg(%x) %\"a/b/exp\" = exp(%\"a/b/neg\") return y = %\"a/b/exp\" }", FOLD_MODULES, NULL},
+    {IN "%\"a/b/neg\" = neg(%x) %\"a/b/exp\" = exp(%\"a/b/neg\") %\"a/c/abs\" = abs(%\"a/b/exp\") %\"a/c/neg\" = neg(%\"a/c/abs\") return y = %\"a/c/neg\" }",
+     FOLD_MODULES, "x b{neg exp} c{abs neg} y"},
     {IN "%\"///\" = neg(%x) %\"..\" = exp(%\"///\") return y = %\"..\" }", FOLD_MODULES, NULL},
     // a computes, b waits for it, a goes on: two boxes for a, or there would be a cycle.
     {IN "%\"a/1\" = neg(%x) %\"a/2\" = exp(%\"a/1\") %\"b/1\" = abs(%\"a/2\") %\"b/2\" = neg(%\"b/1\") %\"a/3\" = exp(%\"b/2\") "
@@ -287,6 +292,23 @@ TEST(folds_by_paths) {
   }
 }
 
+// What depends on constants alone stands just above what reads it, however long its chain is.
+TEST(chains_of_constants_follow_their_users) {
+  Drawn d;
+  if (!draw(&d, "graph(%x: f32[4]) { %w = const f32[4] {1, 2, 3, 4}\n"
+                "  %c = exp(%w) %t = abs(%c)\n  %p = neg(%x) %q = exp(%p) %r = sqrt(%q)\n"
+                "  %s = abs(%r) %y = add(%s, %t)\n  return y = %y }"))
+    return;
+  const Drawing *g = d.v.drawing.v[0];
+  for (int64_t i = 0; i < g->edge.n; i++) {  // no node between the ends of an edge
+    double from = g->node.v[g->edge.v[i].from].y, to = g->node.v[g->edge.v[i].to].y, most = from;
+    for (int64_t k = 0; k < g->node.n; k++)
+      if (g->node.v[k].y < to - 12) most = MAX(most, g->node.v[k].y);
+    EXPECT(most < from + 12);
+  }
+  drop(&d);
+}
+
 // Types of several results stand side by side below their node, however long they are.
 TEST(labels_of_many_results_stay_apart) {
   Drawn d;
@@ -313,7 +335,8 @@ TEST(paths_are_bounded) {
   const char *p = strbuf_text(&path);
   strbuf_printf(&b, "graph(%%x: f32[2]) {\n%%\"%s/a\" = exp(%%x)\n", p);
   strbuf_printf(&b, "%%\"%s/b\" = neg(%%\"%s/a\")\n", p, p);
-  strbuf_printf(&b, "%%\"%s/c\" = exp(%%\"%s/b\")\nreturn y = %%\"%s/c\" }", p, p, p);
+  strbuf_printf(&b, "%%\"%s/c\" = exp(%%\"%s/b\")\n%%r = abs(%%\"%s/c\")\nreturn y = %%r }", p, p,
+                p);
   Drawn d;
   if (draw(&d, strbuf_text(&b))) {
     EXPECT(view_fold(&d.v, 0, FOLD_MODULES));
