@@ -5,7 +5,8 @@
 if(NOT TENON_SANITIZE)
   install(TARGETS tenon_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES ${CMAKE_BINARY_DIR}/libtenon.a ${CMAKE_BINARY_DIR}/libtenon_runtime.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/include/tenon/tenon.h ${PROJECT_SOURCE_DIR}/include/tenon/aot.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenon)
+  install(FILES ${PROJECT_SOURCE_DIR}/include/tenon/tenon.h ${PROJECT_SOURCE_DIR}/include/tenon/aot.h
+    ${PROJECT_SOURCE_DIR}/include/tenon/tenon.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenon)
 
   # Both files find the prefix from where they lie.
   file(RELATIVE_PATH tenon_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -1,7 +1,9 @@
-// glibc_compat.c -- functions of glibc 2.29 and later that Debian's archives of LLVM 19, libstdc++ and libgcc call, for glibc 2.28.
+// glibc_compat.c -- functions of glibc 2.29 and later that Debian's archives of LLVM 19, libstdc++
+// and libgcc call, for glibc 2.28.
 //
-// Linked into tenon-codegen alone, when TENON_GLIBC_STUBS is set (cmake/glibc.cmake).  Each has the interface of glibc's manual and
-// uses what glibc 2.28 has.  Where a newer glibc is loaded these are used all the same, so each must be right there too.
+// Linked into tenon-codegen alone, when TENON_GLIBC_STUBS is set (cmake/glibc.cmake).  Each has the
+// interface of glibc's manual and uses what glibc 2.28 has.  Where a newer glibc is loaded these
+// are used all the same, so each must be right there too.
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@ set -eu -o pipefail
 cd "$(dirname "$0")/.."
 tool=clang-format
 command -v clang-format-14 >/dev/null && tool=clang-format-14  # other versions differ in details
-mapfile -t files < <(find src include tests tools examples -name '*.[ch]' | sort)
+mapfile -t files < <(find src include tests tools examples packaging -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp' | sort)
 if [ "${1:-}" != --check ]; then
   "$tool" -i "${files[@]}"
 elif out=$("$tool" --dry-run --Werror "${files[@]}" 2>&1); then

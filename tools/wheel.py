@@ -96,7 +96,7 @@ def contents(build, sysroot, tag, folder):
         files[f"tenon/lib/{name}"] = (stripped(os.path.join(build, name), folder), True)
     # So that `tenon compile --emit=exe` and --emit=so find what they link.
     files["tenon/lib/libtenon_runtime.a"] = (read(os.path.join(build, "libtenon_runtime.a")), False)
-    for name in ("tenon.h", "aot.h"):
+    for name in ("tenon.h", "aot.h", "tenon.hpp"):
         files[f"tenon/include/tenon/{name}"] = (read(os.path.join(ROOT, "include/tenon", name)), False)
     info = f"tenon-{version()}.dist-info"
     readme = read(os.path.join(ROOT, "README.md")).decode()
