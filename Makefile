@@ -13,7 +13,7 @@ ZOO       ?= build/zoo
 ARCH      ?= $(shell uname -m)
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs site nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
