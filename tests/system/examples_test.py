@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tenon.hpp, the C++ example and the one for microcontrollers: they compile without a warning, and do what they say.
+"""tenon.hpp, and the examples in C++, in Python and for microcontrollers: they compile without a warning, and do what they say.
 
 usage: examples_test.py [BUILD]      default: build, with libtenon.so and tenon
 
 tests/api/cpp_test.cc also runs with AddressSanitizer, which finds what is not freed.  C++ needs c++, g++ or clang++; the test says so
-where there is none.  The last line is `N passed, N failed`.
+where there is none.  Python needs numpy.  The last line is `N passed, N failed`.
 """
-import os, re, shutil, subprocess, sys, tempfile
+import importlib.util, os, re, shutil, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic", "-O1", "-I" + os.path.join(ROOT, "include")]
@@ -21,8 +21,8 @@ def check(what, good, detail=""):
     return good
 
 
-def run(command):
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+def run(command, **env):
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     return done.returncode, done.stdout
 
 
@@ -65,10 +65,26 @@ def check_microcontroller(folder, build):
     check("it sees a three", status == 0 and re.match(r"digit 3, \d\d+ %, \d{2,4} bytes of RAM, \d{4,5} of weights$", said), said)
 
 
+def check_ocr(folder, build):
+    """The line that it makes up, one of other digits in another picture, and an empty page."""
+    if importlib.util.find_spec("numpy") is None: return print("     skipped: no numpy")
+    env = {"PYTHONPATH": os.path.join(ROOT, "python"), "TENON_LIBRARY": os.path.join(build, "libtenon.so")}
+    status, said = run([sys.executable, "examples/ocr.py"], **env)
+    check("examples/ocr.py reads its own line", status == 0 and said.startswith("31415926 "), said)
+    code = f"import sys; sys.path.insert(0, 'examples'); import numpy as np, ocr; np.save({folder + '/line.npy'!r}, ocr.write([8, 0, 2, 7, 6], 7)); np.save({folder + '/empty.npy'!r}, np.full((40, 90), 230, np.uint8))"
+    status, said = run([sys.executable, "-c", code], **env)
+    check("pictures are made", status == 0, said)
+    status, said = run([sys.executable, "examples/ocr.py", os.path.join(folder, "line.npy")], **env)
+    check("it reads a line of a file", status == 0 and said.startswith("80276 "), said)
+    status, said = run([sys.executable, "examples/ocr.py", os.path.join(folder, "empty.npy")], **env)
+    check("an empty page is said", status == 1 and "no characters" in said, said)
+
+
 def main(build):
     compiler = next((c for c in ("c++", "g++", "clang++") if shutil.which(c)), None)
     with tempfile.TemporaryDirectory() as folder:
         check_microcontroller(folder, build)
+        check_ocr(folder, build)
         if compiler:
             check_interface([compiler], folder, build)
             check_detection([compiler], folder, build)
