@@ -6,7 +6,7 @@ the Python package from its docstrings, so that they cannot say anything else th
 looks at the links of every Markdown file: a link to a file must lead to one; and at the README's table of ratios, which
 must be those of docs/benchmarks/*.json.
 """
-import json, math, os, re, subprocess, sys
+import fnmatch, json, math, os, re, subprocess, sys
 
 import manpage, pypage
 
@@ -69,6 +69,34 @@ def stale_rows():
         if row not in readme: yield f"README.md: the table of ratios lacks the row {row}"
 
 
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f: return f.read()
+
+
+def bad_environment():
+    """Variables that src/ or the Python package reads, against src/cli/environment.def."""
+    rows, used = set(re.findall(r'^ENVIRONMENT\("(\w+)"', read("src/cli/environment.def"), re.M)), {}
+    for top, pattern in (("src", r'getenv\(\s*"?(\w+)'), ("python/tenon", r'(?:environ(?:\.get\(|\[)|getenv\()\s*"?(\w+)')):
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                if not name.endswith((".c", ".h", ".py")): continue
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                for word in re.findall(pattern, read(path)): used.setdefault(word, path)
+    for word in sorted(set(used) - rows): yield f"{used[word]}: reads the variable {word}, which has no row in src/cli/environment.def"
+    for word in sorted(rows - set(used)): yield f"src/cli/environment.def: nothing reads {word}"
+
+
+def bad_steps():
+    """Steps of tests/steps.txt that docs/testing.md does not name, by themselves or by a glob, and globs that fit none."""
+    steps = re.findall(r"^([a-zA-Z][\w-]*) *\|", read("tests/steps.txt"), re.M)
+    table = read("docs/testing.md").split("<!-- steps -->")[1]
+    named = [w for line in table.splitlines() if line.startswith("|") for w in re.findall(r"`([\w*-]+)`", line.split("|")[1])]
+    for step in steps:
+        if not any(fnmatch.fnmatchcase(step, word) for word in named): yield f"docs/testing.md: the table of steps lacks {step}"
+    for word in named:
+        if not fnmatch.filter(steps, word): yield f"docs/testing.md: no step has the name {word}"
+
+
 def limits_table():
     """The rows of src/base/limits.def as a table."""
     with open(os.path.join(ROOT, "src", "base", "limits.def"), encoding="utf-8") as f: text = f.read()
@@ -110,7 +138,7 @@ def main():
         elif not os.path.exists(full) or open(full, encoding="utf-8").read() != want:
             print(f"docs: {page} is out of date: make docs")
             bad += 1
-    for line in [*bad_links(), *stale_rows()] if check else []:
+    for line in [*bad_links(), *stale_rows(), *bad_environment(), *bad_steps()] if check else []:
         print(line)
         bad += 1
     return bad > 0

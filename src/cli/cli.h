@@ -55,8 +55,10 @@ typedef struct OptionRow {
   OptionKind kind;
   const char *name;  // long option, _ for -: option_name gives the spelling
   char letter;       // 0: none
-  const char *value, *complete, *help;
+  const char *value, *complete;
   int64_t least, most;  // OK_LIMIT: what K stands for is `most`
+  const char *help;
+  int level;  // 1: EXPERT; ask option_is_expert
 } OptionRow;
 // What a word completes to: one of these, else a list of words separated by spaces.
 #define COMPLETE_NOTHING  ""
@@ -78,6 +80,7 @@ typedef struct ExampleRow {
 extern const CommandRow cli_command[CMD_COUNT];
 extern const OptionRow cli_option[OPT_COUNT];
 const char *option_name(const OptionRow *o);  // "dump-after"
+bool option_is_expert(const OptionRow *o);    // for those who work on the compiler
 bool completes_files(const char *complete);
 extern const ExampleRow cli_example[];
 extern const int cli_nexamples;
@@ -107,8 +110,9 @@ struct Cli {
   OptionValue opt[OPT_COUNT];
 };
 // Parses argv[1..].  CLI_OK, or CLI_USAGE with the message in c->diag.  c->command is -1 for the
-// bare program, --help sets *out_help, --version *out_version.
-int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version);
+// bare program, --help and --help-all set *out_help, --version *out_version.
+typedef enum { HELP_NONE, HELP_SHORT, HELP_ALL } HelpKind;
+int cli_parse(Cli *c, int argc, char **argv, HelpKind *out_help, bool *out_version);
 static inline bool opt_given(const Cli *c, int id) { return c->opt[id].count > 0; }
 const char *opt_text(const Cli *c, int id, const char *dflt);
 int64_t opt_int(const Cli *c, int id, int64_t dflt);
@@ -118,7 +122,7 @@ bool opt_split(Cli *c, const char *text, const char **out_name, const char **out
 
 // ---- help.c, completion.c ----
 void help_overview(FILE *f);
-void help_command(FILE *f, int command);
+void help_command(FILE *f, int command, HelpKind kind);
 void help_man(FILE *f, int command);  // -1: the program
 void help_markdown(FILE *f);
 bool completion_script(FILE *f, const char *shell);  // false: no such shell

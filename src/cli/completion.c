@@ -33,7 +33,7 @@ static void bash_command(FILE *f, int command) {
   fputs("      esac\n      opts='", f);
   for (int i = 0; i < OPT_COUNT; i++)
     if (cli_option[i].command == command) fprintf(f, "--%s ", option_name(&cli_option[i]));
-  fputs("--help' words='", f);
+  fputs("--help --help-all' words='", f);
   if (!strcmp(c->complete, COMPLETE_COMMANDS))
     command_words(f);
   else if (words_of(c->complete))
@@ -121,7 +121,8 @@ static void zsh(FILE *f) {
         "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n",
         f);
   for (int i = 0; i < CMD_COUNT; i++) {
-    fprintf(f, "    %s)\n      _arguments '--help[print help]'", cli_command[i].name);
+    fprintf(f, "    %s)\n      _arguments '--help[print help]' '--help-all[print every option]'",
+            cli_command[i].name);
     for (int k = 0; k < OPT_COUNT; k++)
       if (cli_option[k].command == i) zsh_option(f, &cli_option[k]);
     if (*cli_command[i].complete) {

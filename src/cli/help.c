@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26 };
+enum { HELP_COLUMN = 26, BRIEF_EXAMPLES = 4 };
 
 static const char *bold(FILE *f) { return term_color(f) ? "\033[1m" : ""; }
 static const char *plain(FILE *f) { return term_color(f) ? "\033[0m" : ""; }
@@ -53,25 +53,68 @@ static void row(FILE *f, const char *left, const char *right) {
   wrap(f, right, HELP_COLUMN, HELP_COLUMN);
 }
 
-static const char help_help[] = "print this";
+static const char help_help[] = "print this; `--help-all` prints every option, in full";
 
-void help_command(FILE *f, int command) {
+// The first sentence of a text, and the words that the option takes, in `out`.
+static const char *in_brief(const char *text, const char *words, char *out, size_t cap) {
+  const char *end = strstr(text, ". ");
+  int n = end ? (int)(end - text) + (isupper((unsigned char)text[0]) != 0) : (int)strlen(text);
+  snprintf(out, cap, words ? "%.*s: %s" : "%.*s", n, text, words);
+  return out;
+}
+
+// The words that a value may be, where there are few.
+static const char *words_of(const OptionRow *o) {
+  bool list = o->complete[0] && o->complete[0] != '<' && strchr(o->complete, ' ');
+  return list ? o->complete : NULL;
+}
+
+void help_command(FILE *f, int command, HelpKind kind) {
   const CommandRow *c = &cli_command[command];
   fprintf(f, "%stenon %s%s -- %s\n\n", bold(f), c->name, plain(f), c->summary);
+  int shown = 0;
   for (int i = 0; i < cli_nexamples; i++)
-    if (cli_example[i].command == command)
+    if (cli_example[i].command == command && (kind == HELP_ALL || shown++ < BRIEF_EXAMPLES))
       fprintf(f, "  %s%s%s\n      %s\n", bold(f), cli_example[i].line, plain(f),
               cli_example[i].what);
   fprintf(f, "\nusage: tenon %s [options] %s\n\n", c->name, c->args);
-  wrap(f, c->text, 0, 0);
+  char brief[1024];
+  wrap(f, kind == HELP_SHORT ? in_brief(c->text, NULL, brief, sizeof brief) : c->text, 0, 0);
   fprintf(f, "\noptions:\n");
+  int hidden = 0;
   for (int i = 0; i < OPT_COUNT; i++) {
     char left[64];
-    if (cli_option[i].command != command) continue;
-    spell(left, sizeof left, &cli_option[i]);
-    row(f, left, cli_option[i].help);
+    const OptionRow *o = &cli_option[i];
+    if (o->command != command) continue;
+    if (kind == HELP_SHORT && option_is_expert(o)) {
+      hidden++;
+      continue;
+    }
+    spell(left, sizeof left, o);
+    row(f, left,
+        kind == HELP_SHORT ? in_brief(o->help, words_of(o), brief, sizeof brief) : o->help);
   }
   row(f, "-h, --help", help_help);
+  if (hidden)
+    fprintf(f, "\n%d more, for work on the compiler: tenon %s --help-all\n", hidden, c->name);
+}
+
+// ---- the environment ----
+
+static const struct {
+  const char *name, *value, *help;
+} environment[] = {
+#define ENVIRONMENT(name, value, help) {name, value, help},
+#include "cli/environment.def"
+};
+
+static void help_environment(FILE *f) {
+  fprintf(f, "%sEnvironment variables%s that Tenon reads\n\n", bold(f), plain(f));
+  for (int64_t i = 0; i < ARRAY_LEN(environment); i++) {
+    char left[64];
+    snprintf(left, sizeof left, "%s=%s", environment[i].name, environment[i].value);
+    row(f, left, environment[i].help);
+  }
 }
 
 static const char exit_text[] =
@@ -96,8 +139,8 @@ void help_overview(FILE *f) {
   row(f, "-V, --version", "print the version");
   fprintf(f, "\n");
   wrap(f,
-       "Results go to standard output, progress and errors to standard error. NO_COLOR is "
-       "respected.",
+       "Results go to standard output, progress and errors to standard error. `tenon help "
+       "environment` lists environment variables.",
        0, 0);
   wrap(f, "exit status:", 0, 0);
   fprintf(f, "  ");
@@ -139,6 +182,7 @@ static void man_options(FILE *f, int command) {
     roff(f, o->help);
   }
   fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a summary of this page\n", f);
+  fputs(".TP\n\\fB\\-\\-help\\-all\\fR\nprint every option, in full\n", f);
 }
 
 static void man_example(FILE *f, const char *what, const char *line) {
@@ -162,7 +206,11 @@ static void man_program(FILE *f) {
   }
   fputs(".SH EXIT STATUS\n", f);
   roff(f, exit_text);
-  fputs(".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nno colours when set\n", f);
+  fputs(".SH ENVIRONMENT\n", f);
+  for (int64_t i = 0; i < ARRAY_LEN(environment); i++) {
+    fprintf(f, ".TP\n\\fB%s\\fR=\\fI%s\\fR\n", environment[i].name, environment[i].value);
+    roff(f, environment[i].help);
+  }
 }
 
 void help_man(FILE *f, int command) {
@@ -267,10 +315,20 @@ void help_markdown(FILE *f) {
   fprintf(
       f,
       "\nResults go to standard output, progress and errors to standard error; progress is drawn "
-      "only on a terminal. `NO_COLOR` is respected. `-` names standard input or output.\n\n"
+      "only on a terminal. `-` names standard input or output. `--help` prints the options that "
+      "most "
+      "people need, `--help-all` all of them. Both follow a command.\n\n"
       "Exit status: %s.\n",
       exit_text);
   for (int i = 0; i < CMD_COUNT; i++) markdown_command(f, i);
+  fputs("\n## Environment\n\nEvery variable that Tenon reads, also as a library.\n\n| variable | "
+        "|\n|---|---|\n",
+        f);
+  for (int64_t i = 0; i < ARRAY_LEN(environment); i++) {
+    fprintf(f, "| `%s=%s` | ", environment[i].name, environment[i].value);
+    cell(f, environment[i].help);
+    fputs(" |\n", f);
+  }
   fputs(files_text, f);
   fputs(arrays_text, f);
 }
@@ -294,6 +352,8 @@ static void json_option(JsonWriter *w, const OptionRow *o) {
   json_cstr(w, kinds[o->kind]);
   json_key(w, "value");
   json_cstr(w, o->value);
+  json_key(w, "expert");
+  json_bool(w, option_is_expert(o));
   json_files(w, o->complete);
   json_end_object(w);
 }
@@ -332,6 +392,10 @@ static int command_named(Cli *c, const char *name) {
 }
 
 int cmd_help(Cli *c) {
+  if (c->npos && !strcmp(c->pos[0], "environment")) {
+    help_environment(stdout);
+    return CLI_OK;
+  }
   int command = c->npos ? command_named(c, c->pos[0]) : -1;
   if (c->npos && command < 0) return CLI_USAGE;
   if (opt_given(c, OPT_help_json)) return help_json(c);
@@ -340,7 +404,7 @@ int cmd_help(Cli *c) {
   else if (opt_given(c, OPT_help_man))
     help_man(stdout, command);
   else if (command >= 0)
-    help_command(stdout, command);
+    help_command(stdout, command, opt_given(c, OPT_help_all) ? HELP_ALL : HELP_SHORT);
   else
     help_overview(stdout);
   return CLI_OK;

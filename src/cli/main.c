@@ -48,7 +48,8 @@ static void limit_memory(const Cli *c) {
 }
 
 static int dispatch(Cli *c, int argc, char **argv) {
-  bool help, version;
+  HelpKind help;
+  bool version;
   int rc = cli_parse(c, argc, argv, &help, &version);
   if (rc) return rc;
   if (version) {
@@ -56,7 +57,7 @@ static int dispatch(Cli *c, int argc, char **argv) {
     return CLI_OK;
   }
   if (c->command >= 0 && help) {
-    help_command(stdout, c->command);
+    help_command(stdout, c->command, help);
     return CLI_OK;
   }
   if (c->command < 0) {

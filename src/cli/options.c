@@ -16,6 +16,8 @@
 #define NOTHING  COMPLETE_NOTHING
 #define COMMANDS COMPLETE_COMMANDS
 #define WORDS(w) w
+// Of a help: the level of its row follows.
+#define EXPERT(he) he, .level = 1
 
 const CommandRow cli_command[CMD_COUNT] = {
 #define CMD(nm, ar, co, lo, hi, su, tx) {#nm, ar, co, lo, hi, su, tx, cmd_##nm},
@@ -45,13 +47,15 @@ const int cli_nexamples = (int)ARRAY_LEN(cli_example);
 const OptionRow cli_option[OPT_COUNT] = {
 #define CMD(...)
 #define EXAMPLE(...)
-#define FLAG(cmd, id, ch, he)            {CMD_##cmd, OK_FLAG, #id, ch, NULL, NOTHING, he, 0, 0},
-#define TEXT(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_TEXT, #id, ch, va, co, he, 0, 0},
-#define LIST(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
-#define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
-#define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
-#define LIMIT(cmd, id, na, va, k, he)    {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, he, 1, k},
-#define BYTES(cmd, id, ch, va, lo, he)   {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, he, lo, 1024},
+#define FLAG(cmd, id, ch, he)         {CMD_##cmd, OK_FLAG, #id, ch, NULL, NOTHING, 0, 0, .help = he},
+#define TEXT(cmd, id, ch, va, co, he) {CMD_##cmd, OK_TEXT, #id, ch, va, co, 0, 0, .help = he},
+#define LIST(cmd, id, ch, va, co, he) {CMD_##cmd, OK_LIST, #id, ch, va, co, 0, 0, .help = he},
+#define INT(cmd, id, ch, va, lo, hi, he)                                                           \
+  {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, lo, hi, .help = he},
+#define REAL(cmd, id, ch, va, he)     {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, 0, 0, .help = he},
+#define LIMIT(cmd, id, na, va, k, he) {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, 1, k, .help = he},
+#define BYTES(cmd, id, ch, va, lo, he)                                                             \
+  {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, lo, 1024, .help = he},
 #include "cli/options.def"
 };
 
@@ -61,6 +65,13 @@ const char *option_name(const OptionRow *o) {
   char *s = spelt[o - cli_option];
   for (int i = 0; i < CAP - 1 && o->name[i]; i++) s[i] = o->name[i] == '_' ? '-' : o->name[i];
   return s;
+}
+
+bool option_is_expert(const OptionRow *o) {
+  if (o->level) return true;
+  for (int i = 0; i < COMPILE_OPTIONS; i++)
+    if (!strcmp(compile_option[i].name, o->name)) return compile_option[i].marks & OPTION_EXPERT;
+  return false;
 }
 
 bool completes_files(const char *complete) {
@@ -107,8 +118,8 @@ static int unknown_option(Cli *c, const char *text) {
     return cli_usage(c, "unknown option '%s'; options of a command follow it: tenon COMMAND %s",
                      text, text);
   const char *command = cli_command[c->command].name;
-  const char *words[OPT_COUNT + 1] = {"help"};
-  int64_t n = 1, len = (int64_t)strcspn(text, "=");
+  const char *words[OPT_COUNT + 2] = {"help", "help-all"};
+  int64_t n = 2, len = (int64_t)strcspn(text, "=");
   for (int i = 0; i < OPT_COUNT; i++)
     if (cli_option[i].command == c->command) words[n++] = option_name(&cli_option[i]);
   int64_t dashes = (int64_t)strspn(text, "-");
@@ -116,7 +127,7 @@ static int unknown_option(Cli *c, const char *text) {
   const char *near = str_nearest(str_of(bare), words, n);
   if (near)
     return cli_usage(c, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
-  return cli_usage(c, "%s: unknown option '%s'; `tenon %s --help` lists them", command, text,
+  return cli_usage(c, "%s: unknown option '%s'; `tenon %s --help-all` lists them", command, text,
                    command);
 }
 
@@ -202,9 +213,10 @@ static int check_positionals(Cli *c) {
   return CLI_OK;
 }
 
-int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version) {
+int cli_parse(Cli *c, int argc, char **argv, HelpKind *out_help, bool *out_version) {
   c->command = -1;
-  *out_help = *out_version = false;
+  *out_help = HELP_NONE;
+  *out_version = false;
   Words w = {argv, argc, 1};
   VEC(const char *) pos = {0};
   bool plain = false;  // after "--"
@@ -213,7 +225,9 @@ int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version) 
     bool option = !plain && text[0] == '-' && text[1];
     int rc = CLI_OK;
     if (option && (!strcmp(text, "--help") || !strcmp(text, "-h")))
-      *out_help = true;
+      *out_help = MAX(*out_help, HELP_SHORT);
+    else if (option && !strcmp(text, "--help-all"))
+      *out_help = HELP_ALL;
     else if (option && c->command < 0 && (!strcmp(text, "--version") || !strcmp(text, "-V")))
       *out_version = true;
     else if (option && !strcmp(text, "--"))

@@ -5,6 +5,7 @@
 
 #define RECORD OPTION_RECORD
 #define KEY    OPTION_KEY
+#define EXPERT OPTION_EXPERT
 #define AT(id) (uint32_t) offsetof(CompileOptions, id)
 
 const CompileOptionRow compile_option[COMPILE_OPTIONS] = {

@@ -78,7 +78,7 @@ typedef enum {
   OPTION_KIND_TEXT,
   OPTION_KIND_LIST
 } CompileOptionKind;
-enum { OPTION_RECORD = 1, OPTION_KEY = 2 };  // marks
+enum { OPTION_RECORD = 1, OPTION_KEY = 2, OPTION_EXPERT = 4 };  // marks
 enum CompileOptionId {
 #define OPTION_FLAG(id, ...)   COMPILE_OPTION_##id,
 #define OPTION_INT(id, ...)    COMPILE_OPTION_##id,

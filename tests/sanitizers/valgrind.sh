@@ -10,7 +10,7 @@ if ! command -v valgrind >/dev/null; then
   echo "skip: valgrind is not installed"
   exit 0
 fi
-export TEST_EVERY=${TEST_EVERY:-50} RULE_FUZZ=1 GRAPH_FUZZ=5 TENON_NO_CACHE=1
+export TEST_EVERY=${TEST_EVERY:-50} RULE_FUZZ=1 GRAPH_FUZZ=5
 watch=(valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --child-silent-after-fork=yes)
 passed=0 failed=0
 # run NAME COMMAND...: fails on a finding and on a signal; another status is the command's own business.

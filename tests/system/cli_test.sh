@@ -28,6 +28,24 @@ check() {
   if "$@" >"$tmp/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; head -n 20 "$tmp/log"; fi
 }
 json_ok() { "$program" "$@" | python3 -m json.tool; }
+# --help has every option but those for work on the compiler, --help-all and the completion have all.
+help_levels() {
+  python3 - "$program" <<'END'
+import json, re, subprocess, sys
+run = lambda *words: subprocess.run([sys.argv[1], *words], capture_output=True, text=True, check=True).stdout
+names = lambda text: set(re.findall(r"^ +(?:-., )?--([a-z-]+)", text, re.M)) - {"help"}
+completion, experts = run("completion", "bash"), 0
+for c in json.loads(run("help", "--json"))["commands"]:
+    every = {o["name"] for o in c["options"]}
+    expert = {o["name"] for o in c["options"] if o["expert"]}
+    experts += len(expert)
+    assert names(run(c["name"], "--help-all")) == every, (c["name"], every ^ names(run(c["name"], "--help-all")))
+    assert names(run(c["name"], "--help")) == every - expert, (c["name"], names(run(c["name"], "--help")) ^ (every - expert))
+    words = re.search(r"\n    %s\)\n.*?opts='(.*?)'" % c["name"], completion, re.S)[1].split()
+    assert {"--" + name for name in every} <= set(words), (c["name"], words)
+assert experts > 20, experts
+END
+}
 
 # ---- usage ----
 expect 0 "tenon 0." --version
@@ -52,6 +70,11 @@ for command in run inspect explain verify conform ops passes graph convert docto
   expect 0 "tenon $command -- " help $command
   expect 0 ".SH NAME" help --man $command
 done
+check "--help and --help-all" help_levels
+check "compile --help has at most 60 lines" test "$("$program" compile --help | wc -l)" -le 60
+expect 0 "TENON_CACHE_PATH=" help environment
+expect 0 "--trace-rules" help compile --all
+expect 2 "did you mean '--help-all'?" compile --help-al
 expect 0 ".TH TENON 1" help --man
 expect 0 "# Command line" help --markdown
 for shell in bash zsh fish; do
