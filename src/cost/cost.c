@@ -27,6 +27,31 @@ void binding_default(DimBinding *b, const Graph *g, int64_t size) {
   }
 }
 
+// Of dimension i: channels are a small number that is known, first or last.
+static int64_t typical_size(const Type *t, int i) {
+  enum { IMAGE = 224, SEQUENCE = 128, CHANNELS_MOST = 4 };
+  if (i == 0) return 1;
+  if (t->rank == 2 || t->rank == 3) return SEQUENCE;
+  if (t->rank != 4 || !dtype_is_float(t->dtype)) return 0;
+  Dim first = t->dims[1], last = t->dims[3];
+  bool nchw = first->kind == IE_CONST && first->value <= CHANNELS_MOST;
+  bool nhwc = last->kind == IE_CONST && last->value <= CHANNELS_MOST;
+  return (nchw && i >= 2) || (nhwc && i <= 2) ? IMAGE : 0;
+}
+
+void binding_typical(DimBinding *b, const Graph *g) {
+  for (int64_t k = 0; k < g->main->nparams; k++) {
+    const Type *t = g->main->param[k]->type[0];
+    for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++) {
+      Dim d = t->dims[i];
+      int64_t size = d->kind == IE_SYM && !d->fresh ? typical_size(t, i) : 0;
+      if (!size || b->known[d->slot]) continue;
+      b->value[d->slot] = MAX(MIN(size, d->hi), d->lo);
+      b->known[d->slot] = true;
+    }
+  }
+}
+
 static int64_t add_sat(int64_t a, int64_t b) {
   int64_t s;
   return ck_add(a, b, &s) ? s : INT64_MAX;

@@ -14,6 +14,10 @@ void binding_init(DimBinding *b, Arena *a, const Graph *g);  // nothing known
 // Gives every symbol that the model wrote and that is not known yet this size.
 void binding_default(DimBinding *b, const Graph *g, int64_t size);
 
+// The same of inputs' dimensions, as models of their kind are used: one item in a batch, images of
+// 224 by 224, sequences of 128.  A dimension is told by the rank and its place.
+void binding_typical(DimBinding *b, const Graph *g);
+
 typedef struct NodeCost {
   const Node *node;
   double flops;

@@ -84,3 +84,37 @@ TEST(cost_saturates) {
   graph_free(g);
   arena_deinit(&a);
 }
+
+// Sizes that a model of its kind is used with: by the rank and the place of a dimension.
+TEST(typical_sizes_of_inputs) {
+  static const struct {
+    const char *type;
+    int64_t want[3];  // of a, b, c
+  } cases[] = {
+      {"f32[a, 3, b, c]", {1, 224, 224}},
+      {"f32[a, b, c, 1]", {1, 224, 224}},
+      {"i64[a, b]", {1, 128, 7}},
+      {"f32[a, b, c]", {1, 128, 128}},
+      {"f32[a, 64, b, c]", {1, 7, 7}},
+      {"i64[a, 3, b, c]", {1, 7, 7}},
+      {"f32[a]", {1, 7, 7}},
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(cases); i++) {
+    Arena a;
+    Graph *g;
+    arena_init(&a);
+    diag_init(&diag);
+    const char *text =
+        str_printf(&a, "graph(%%x: %s, %%u: f32[7, a, b, c, 1, 2]) { return y = %%x, z = %%u }",
+                   cases[i].type);
+    REQUIRE(!graph_parse(str_of(text), NULL, &diag, &g));
+    DimBinding b;
+    binding_init(&b, &a, g);
+    binding_typical(&b, g);
+    binding_default(&b, g, 7);
+    for (int32_t k = 0; k < b.n; k++)
+      EXPECT_INT_EQ(b.value[k], cases[i].want[g->dims.sym.v[k]->name[0] - 'a']);
+    graph_free(g);
+    arena_deinit(&a);
+  }
+}

@@ -23,7 +23,7 @@ static const struct {
               {".dot", view_write_dot},
               {".json", view_write_json}};
 
-enum { SAMPLE_SIZE = 16 };  // of a symbolic dimension that was not given: the plan's reference size
+enum { SAMPLE_SIZE = 16 };  // of a symbolic dimension that nothing is known of
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -131,6 +131,7 @@ static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn 
   int rc = dims_read(c, m->graph, &c->opt[OPT_graph_dim], &o->sizes);
   if (!rc) rc = cli_exit_of(read_profile(c, opt_text(c, OPT_graph_profile, NULL), &want.profile));
   if (rc) return rc;
+  binding_typical(&o->sizes, m->graph);
   binding_default(&o->sizes, m->graph, SAMPLE_SIZE);
   strbuf_init(&b, &c->arena);
   view_init(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
