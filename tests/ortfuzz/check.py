@@ -82,18 +82,18 @@ def all_outputs(case):
     return model, names
 
 
-def isolate(case, run):
+def isolate(case, run, mine):
     """The first node whose results differ between the interpreter and `run`, by itself, with its difference; and whether all
-    others were looked at."""
+    others were looked at.  `mine` are the interpreter's results, which it must give again."""
     if len(case.model.graph.node) < 2:
         return None, False
     model, names = all_outputs(case)
     try:
-        mine = dict(zip(names, engines.run_interp(model.SerializeToString(), case.feeds)))
+        made = dict(zip(names, engines.run_interp(model.SerializeToString(), case.feeds)))
     except engines.Refused:
         return None, False
-    have = operands(case, mine)
-    whole = True
+    have = operands(case, made)
+    whole = all(g.name in made and identical(made[g.name], x) for g, x in zip(case.model.graph.output, mine))
     for i, n in enumerate(case.model.graph.node):
         if carries_out(case, n):
             continue
@@ -105,7 +105,7 @@ def isolate(case, run):
         if found:
             return found, False
         whole = whole and runs(part, run)
-    return None, whole and all(g.name in mine for g in case.model.graph.output)
+    return None, whole
 
 
 def operands(case, made):
@@ -206,7 +206,7 @@ def check_ort(case, stage):
     d = compare.compare(case, mine, theirs, engines.run_interp)
     if d is None:
         return "agree", None, mine, None
-    found, whole = isolate(case, engines.run_ort)
+    found, whole = isolate(case, engines.run_ort, mine)
     if found:
         return "differ", found, mine, None
     p = Problem(case, "differs", str(d), d)
@@ -276,7 +276,7 @@ def check_compiled(case, mine, stage, label):
     d = compare.compare(case, mine, theirs, engines.run_interp, not exact)
     if d is None:
         return None
-    found, _ = isolate(case, run)
+    found, _ = isolate(case, run, mine)
     p = found or Problem(case, "differs", str(d), d)
     p.kind = f"{label} {p.kind}"
     if not found:

@@ -13,6 +13,7 @@ import math
 import numpy as np
 import onnx
 
+import engines
 import values
 
 ROWS = []
@@ -52,7 +53,7 @@ def find(problem):
                 return [r]
             left = problem.diff.bad if left is None else left
             mask = np.broadcast_to(np.asarray(said, bool), left.shape)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError):
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError, engines.Refused):
             continue
         if (left & mask).any():
             found.append(r)
@@ -127,8 +128,6 @@ def same(a, b, share=0.0):
 
 def again(p, change):
     """The interpreter's result when `change` is applied to every array of the model."""
-    import engines
-
     model = onnx.ModelProto()
     model.CopyFrom(p.case.model)
     for t in model.graph.initializer:
@@ -165,8 +164,6 @@ def rephrased(p, change=None, arrays=None):
 
 def in_ort(p, change=None, arrays=None):
     """The result of ONNX Runtime for the rephrased case."""
-    import engines
-
     case = rephrased(p, change, arrays)
     return np.asarray(engines.run_ort(case.model.SerializeToString(), case.feeds)[p.diff.output])
 
@@ -175,8 +172,6 @@ def as_rephrased(p, change):
     """Where Tenon's result is what ONNX Runtime gives for the node with other attributes, but for what other rows explain."""
     import check
     import compare
-    import engines
-
     case = rephrased(p, change)
     mine = engines.run_interp(p.case.model.SerializeToString(), p.case.feeds)
     d = compare.compare(case, mine, engines.run_ort(case.model.SerializeToString(), case.feeds), engines.run_interp)
@@ -208,8 +203,6 @@ def same_pads(p):
 
 def reference(p):
     """The result of onnx.reference, or None."""
-    import engines
-
     try:
         return np.asarray(engines.run_reference(p.case.model, p.case.feeds)[p.diff.output])
     except (engines.Refused, IndexError):
@@ -218,8 +211,6 @@ def reference(p):
 
 def reference_in_double(p):
     """The result of onnx.reference for the same operands as doubles, or None."""
-    import engines
-
     model = onnx.ModelProto()
     model.CopyFrom(p.case.model)
     wide = lambda x: x.astype(np.float64) if x.dtype.kind == "f" else x
@@ -304,8 +295,6 @@ ROWS.append(CARRIED)
      "ONNX does not say what the largest of NaN and a number is. Tenon returns NaN, as NumPy does; ONNX Runtime depends on the order.")
 def _(p):
     if p.diff.output == 1:  # MaxPool: where the largest lies
-        import engines
-
         return elements(p) and np.isnan(np.asarray(engines.run_interp(p.case.model.SerializeToString(), p.case.feeds)[0]))
     return is_float(p) and nan_of_nan(p)
 
@@ -829,8 +818,6 @@ def _(p):
 
 def interpolated(p):
     """What Resize gives for the same elements as doubles, as integers of the type."""
-    import engines
-
     model = onnx.ModelProto()
     model.CopyFrom(p.case.model)
     x = np.asarray(p.array(0))
