@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # dist.sh FOLDER [COMMIT] -- the source tarball of a commit: FOLDER/tenon-VERSION.tar.xz and its SHA-256 beside it.
 #
-# It has what git tracks, in the folder tenon-VERSION, with the commit's time on every file: the same commit gives the same bytes.
+# LEVEL (6) is xz's.  It has what git tracks, in the folder tenon-VERSION, with the commit's time on every file: the same commit gives the same bytes.
 set -eu -o pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd) commit=${2:-HEAD}
@@ -13,7 +13,7 @@ fi
 version=$(git show "$commit:include/tenon/tenon.h" | sed -n 's/^#define TENON_VERSION  *"\(.*\)"/\1/p')
 name=tenon-$version
 # One thread: the size of xz's blocks depends on how many there are.
-git archive --format=tar --prefix="$name/" "$commit" | xz -6 -T1 >"$folder/$name.tar.xz.part"
+git archive --format=tar --prefix="$name/" "$commit" | xz "-${LEVEL:-6}" -T1 >"$folder/$name.tar.xz.part"
 mv "$folder/$name.tar.xz.part" "$folder/$name.tar.xz"
 (cd "$folder" && sha256sum "$name.tar.xz" >"$name.tar.xz.sha256")
 if [ "$commit" = HEAD ] && [ -n "$(git status --porcelain --untracked-files=no)" ]; then

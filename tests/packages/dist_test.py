@@ -10,8 +10,8 @@ import glob, os, subprocess, sys, tarfile, tempfile
 from root import ROOT, Checks, skip
 
 
-def run(command, cwd=ROOT):
-    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(command, cwd=ROOT, **env):
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 
 
@@ -30,7 +30,7 @@ def main(args):
     with tempfile.TemporaryDirectory() as folder:
         made = []
         for name in ("a", "b"):
-            status, said = run(["packaging/dist.sh", os.path.join(folder, name)])
+            status, said = run(["packaging/dist.sh", os.path.join(folder, name)], LEVEL="0")  # a fifth of the time
             if not check(f"dist.sh, {name}", status == 0, said): check.close()
             made += glob.glob(os.path.join(folder, name, "tenon-*.tar.xz"))
         with open(made[0], "rb") as a, open(made[1], "rb") as b: check("made again, it has the same bytes", a.read() == b.read())
