@@ -40,6 +40,7 @@ from .ort_options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel,
                           OrtCompileApiFlags, OrtExecutionProviderDevicePolicy, OrtMemType, OrtSparseFormat, RunOptions,
                           SessionOptions)
 from .ort_profile import Recorder
+from .progress import bar_until
 from .ort_values import (NAMES, IOBinding, OrtDevice, OrtDeviceVendorId, OrtValue, OrtValueVector, SessionIOBinding,  # noqa: F401
                          SparseTensor, as_numpy, copy_tensors, dtype_of)
 from .tools import targets
@@ -203,7 +204,7 @@ class InferenceSession:
         fixed = {symbol: said._denoted[what] for symbol, what in onnx_meta.denotations(self._source) if what in said._denoted} \
             if said._denoted else {}
         return compile(self._source, target=target, threads=self._threads(), weights=weights, **named,
-                       dims={**fixed, **said.dims, **(dims or {})}, progress=lambda _: said._cancelled, **options)
+                       dims={**fixed, **said.dims, **(dims or {})}, progress=bar_until(lambda: said._cancelled), **options)
 
     # ---- running ----
 

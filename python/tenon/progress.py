@@ -8,6 +8,7 @@ may outlive.
 from __future__ import annotations
 
 import atexit
+import logging
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional, Set, Union
 from . import _ffi
 from .errors import CancelledError
 
+LOG = logging.getLogger("tenon")
 LONGEST_PIECE = 60.0  # seconds that one piece of a compilation may take
 STAGES = ("read", "optimise", "plan", "lower", "make code")
 
@@ -33,14 +35,16 @@ ProgressFunction = Callable[[Progress], Any]
 
 
 class Bar:
-    """A line that is written over: on a terminal, or in a notebook through IPython's display."""
+    """A line that is written over: on a terminal, or in a notebook through IPython's display.  Also a record of the
+    logger `tenon`, level INFO, once a second."""
 
-    DELAY, EVERY = 0.5, 0.1  # seconds before it shows at all, and between two pictures
+    DELAY, EVERY, LOG_EVERY = 1.0, 0.1, 1.0  # seconds before it shows at all, and between two pictures or records
 
-    def __init__(self, display: Optional[Any] = None) -> None:
+    def __init__(self, display: Optional[Any] = None, seen: bool = True) -> None:
         self.display = display
+        self.seen = seen  # else there are records alone
         self.shown = False
-        self.next = time.monotonic() + self.DELAY
+        self.next = self.next_record = time.monotonic() + self.DELAY
 
     def text(self, p: Progress) -> str:
         part = p.done / p.total if p.total else 0.0
@@ -48,9 +52,12 @@ class Bar:
         full = int(at * 24)
         return f"tenon [{'#' * full}{'.' * (24 - full)}] {p.stage} {p.done}/{p.total} {p.what[:40]}"
 
-    def __call__(self, p: Progress) -> None:
+    def __call__(self, p: Progress) -> Any:
         now = time.monotonic()
-        if now < self.next:
+        if now >= self.next_record:
+            self.next_record = now + self.LOG_EVERY
+            LOG.info("compiling: %s %d/%d %s", p.stage, p.done, p.total, p.what)
+        if now < self.next or not self.seen:
             return
         self.next = now + self.EVERY
         text = self.text(p)
@@ -90,7 +97,23 @@ def bar_for(progress: Union[None, bool, ProgressFunction]) -> Optional[ProgressF
         seen = progress or display is not None or sys.stderr.isatty()
     except (AttributeError, ValueError):
         seen = False
-    return Bar(display) if seen else None
+    return Bar(display, bool(seen)) if seen or LOG.isEnabledFor(logging.INFO) else None
+
+
+class _BarUntil(Bar):
+    def __init__(self, stop: Callable[[], Any], display: Optional[Any], seen: bool) -> None:
+        super().__init__(display, seen)
+        self.stop = stop
+
+    def __call__(self, p: Progress) -> Any:
+        super().__call__(p)
+        return self.stop()
+
+
+def bar_until(stop: Callable[[], Any]) -> ProgressFunction:
+    """A bar where one can be seen, of a compilation that ends when ``stop()`` is True."""
+    bar = bar_for(None)
+    return _BarUntil(stop, bar.display, bar.seen) if isinstance(bar, Bar) else lambda _: stop()
 
 
 class Watch:

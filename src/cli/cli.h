@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
+#include "base/watch.h"
 
 #include <stdio.h>
 
@@ -134,11 +135,15 @@ int term_width(void);      // columns of stdout's terminal; 80 elsewhere
 typedef struct Progress {
   int64_t total, done;
   bool shown;
-  int64_t drawn_at;  // platform time of the last drawing
+  int64_t began, drawn_at;  // platform times: of the first step, and of the last drawing
 } Progress;
 void progress_start(Progress *p, int64_t total);
 void progress_step(Progress *p, const char *what);
 void progress_end(Progress *p);
+// A compilation that lasts longer than a second: its stage, how much of that is done, and the node
+// at work, in one line that progress_end erases.  With TENON_PROGRESS=1 from the start, and off a
+// terminal, too, a line for each step.  Begins anew with each call.
+Watch progress_watch(Progress *p);
 // "12,345", "3.2 G", "1.5 GiB": in the caller's buffer, which it returns.
 typedef struct NumText {
   char s[40];

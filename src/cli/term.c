@@ -24,20 +24,48 @@ void progress_start(Progress *p, int64_t total) {
   *p = (Progress){.total = total, .shown = isatty(2) == 1 && total > 1};
 }
 
+static void draw_bar(Progress *p, const char *what, bool whole_line) {
+  int width = 30, full = (int)(p->done * width / MAX(p->total, 1));
+  char name[61];
+  snprintf(name, sizeof name, "%s", what);
+  text_clean(name, (int64_t)strlen(name));
+  fprintf(stderr, "%s[%.*s%.*s] %lld/%lld %s%s", whole_line ? "" : "\r\033[K", full,
+          "##############################", width - full, "..............................",
+          (long long)p->done, (long long)p->total, name, whole_line ? "\n" : "");
+  fflush(stderr);
+}
+
 void progress_step(Progress *p, const char *what) {
   p->done++;
   int64_t now = platform->now();
   // Ten drawings a second are enough for the eye and cost nothing.
   if (!p->shown || (p->done < p->total && now - p->drawn_at < 100000000)) return;
   p->drawn_at = now;
-  int width = 30, full = (int)(p->done * width / MAX(p->total, 1));
-  char name[41];
-  snprintf(name, sizeof name, "%s", what);
-  text_clean(name, (int64_t)strlen(name));
-  fprintf(stderr, "\r\033[K[%.*s%.*s] %lld/%lld %s", full, "##############################",
-          width - full, "..............................", (long long)p->done, (long long)p->total,
-          name);
-  fflush(stderr);
+  draw_bar(p, what, false);
+}
+
+static bool watch_compilation(void *ctx, const char *stage, const char *what, int64_t done,
+                              int64_t total) {
+  enum { BEFORE = 1000000000, BETWEEN = 100000000 };
+  Progress *p = ctx;
+  const char *asked = getenv("TENON_PROGRESS");
+  bool always = asked && !strcmp(asked, "1"), terminal = isatty(2) == 1;
+  int64_t now = platform->now();
+  char text[128];
+  p->done = done;
+  p->total = total;
+  if (!p->began) p->began = now;
+  if (!always && (!terminal || now - p->began < BEFORE || now - p->drawn_at < BETWEEN)) return true;
+  p->drawn_at = now;
+  p->shown = terminal;
+  snprintf(text, sizeof text, "%s%s%s", stage, *what ? ": " : "", what);
+  draw_bar(p, text, !terminal);
+  return true;
+}
+
+Watch progress_watch(Progress *p) {
+  *p = (Progress){0};
+  return (Watch){watch_compilation, p};
 }
 
 void progress_end(Progress *p) {

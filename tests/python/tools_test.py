@@ -117,5 +117,13 @@ class Bars(unittest.TestCase):
             self.assertEqual(nowhere.getvalue(), "")
         with mock.patch.object(sys, "stderr", None): self.assertIsNone(progress.bar_for(None))
 
+    def test_records_of_the_logger(self):
+        with mock.patch.object(sys, "stderr", io.StringIO()) as nowhere, mock.patch.object(progress.Bar, "DELAY", 0.0), \
+                mock.patch.object(progress.Bar, "LOG_EVERY", 0.0), self.assertLogs("tenon", "INFO") as records:
+            tenon.InferenceSession(DIGITS)
+            self.assertEqual(nowhere.getvalue(), "")
+        if any(t.name == "cpu" and t.available for t in tenon.targets()):
+            self.assertTrue(any("make code" in line and "hidden" in line for line in records.output), records.output)
+
 
 if __name__ == "__main__": unittest.main()

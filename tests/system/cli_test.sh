@@ -345,6 +345,12 @@ expect 0 "y  f32[2]" run tests/models/signatures.tflite --signature square
 printf 'graph @"m"(%%x: f32[200000]) {\n  %%s = reduce_sum(%%x)\n  %%k = const f32[1] {300}\n  %%p = mul(%%s, %%k)\n  %%y = sin(%%p)\n  return y = %%y\n}\n' >"$tmp/deep.tir"
 expect 0 "all as expected" run "$tmp/deep.tir" --target ref --compare interp
 expect 3 "by more than roundings explain" run examples/digits/digits.onnx --target ref --precision bf16 --compare interp
+# Progress is for terminals, and for whoever asks.
+for command in run "bench --seconds 0.01 --warmup 0" "compile -o $tmp/p.tenon"; do
+  rm -f "$tmp/p.tenon"
+  TENON_PROGRESS=1 expect 0 "lower: hidden" $command examples/digits/digits.onnx
+  check "no progress off a terminal: $command" bash -c "'$program' $command examples/digits/digits.onnx 2>&1 | { ! grep -q 'lower: '; }"
+done
 expect 2 "--compare takes 'interp'" run "$tmp/m.tir" --compare other
 "$program" compile "$tmp/m.tir" --target host -o "$tmp/c.tenon" >/dev/null 2>&1
 expect 0 "median" bench "$tmp/m.tir" --target host --seconds 0.01 --warmup 0 --profile

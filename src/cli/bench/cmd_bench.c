@@ -351,7 +351,12 @@ static tenon_status compile(Bench *b) {
   TRY(opt_compile(c, &o));
   o.target = b->target;
   o.sizes = &b->in.dims;
-  TRY(compile_graph(b->model->graph, &o, COMPILE_BUILD, &c->arena, &c->diag, &made));
+  Progress bar;
+  Watch watch = progress_watch(&bar);
+  o.watch = &watch;
+  tenon_status s = compile_graph(b->model->graph, &o, COMPILE_BUILD, &c->arena, &c->diag, &made);
+  progress_end(&bar);
+  TRY(s);
   b->program = made.program;
   b->compile_ms = since(start);
   warn_declined(c, &made);

@@ -73,14 +73,6 @@ static void end_stage(CompileCommand *m, const char *name) {
   m->stage_began = now;
 }
 
-static bool on_step(void *ctx, const char *stage, const char *what, int64_t done, int64_t total) {
-  CompileCommand *m = ctx;
-  (void)what;
-  if (!done) progress_start(&m->bar, total);
-  progress_step(&m->bar, stage);
-  return true;
-}
-
 static void keep_ranges(CompileCommand *m, const int64_t *range) {
   ProgFunction *f = m->program->function[0];
   f->nranges = f->nparams;
@@ -184,12 +176,13 @@ static tenon_status compile(CompileCommand *m, bool decomposed) {
   // Of the model as it is: random inputs of a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
-  m->watch = (Watch){on_step, m};
+  m->watch = progress_watch(&m->bar);
   TRY(set_options(m));
   m->made = (CompileReport){0};
-  TRY(compile_graph(g, &m->compile, COMPILE_BUILD, &c->arena, d, &m->made));
-  warn_declined(c, &m->made);
+  tenon_status s = compile_graph(g, &m->compile, COMPILE_BUILD, &c->arena, d, &m->made);
   progress_end(&m->bar);
+  TRY(s);
+  warn_declined(c, &m->made);
   m->program = m->made.program;
   add_stage(m, "optimise", 1e3 * m->made.seconds[COMPILE_OPTIMISE]);
   add_stage(m, "plan", 1e3 * m->made.seconds[COMPILE_PLAN]);

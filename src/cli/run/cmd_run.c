@@ -447,7 +447,13 @@ static tenon_status note_dims(RunCommand *r, tenon_status s) {
 static tenon_status compile(RunCommand *r, SessionOptions *so) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
-  TRY(compile_graph(g, &r->compile, COMPILE_BUILD, &c->arena, &c->diag, &r->made));
+  Progress bar;
+  Watch watch = progress_watch(&bar);
+  r->compile.watch = &watch;
+  tenon_status s = compile_graph(g, &r->compile, COMPILE_BUILD, &c->arena, &c->diag, &r->made);
+  r->compile.watch = NULL;
+  progress_end(&bar);
+  TRY(s);
   r->program = r->made.program;
   warn_declined(c, &r->made);
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;

@@ -620,9 +620,11 @@ static tenon_status fail_alone(BuildJob *j, int64_t i, tenon_status s, const Dia
   return TENON_OK;
 }
 
-static tenon_status tell(BuildJob *j, Diag *d) {
+static tenon_status tell(BuildJob *j, int64_t i, Diag *d) {
+  const char *node = j->call->node ? j->call->node[i] : NULL;
   pthread_mutex_lock(&j->lock);
-  tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->begun, j->n);
+  tenon_status s =
+      watch_step(j->call->watch, d, "make code", node ? node : "kernel", j->begun, j->n);
   j->begun++;
   pthread_mutex_unlock(&j->lock);
   return s;
@@ -642,7 +644,7 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
       at_work_part("code generation", NULL, -1);
       if (j->call->node) at_work_node(j->call->node[j->missing[i]]);
       budget_check();
-      t.status = tell(j, &d);
+      t.status = tell(j, j->missing[i], &d);
       if (!t.status) t.status = build_one(j, j->missing[i], false, &a, &d);
       if (t.status) t.status = fail_alone(j, j->missing[i], t.status, &d);
       if (!t.status) diag_init(&d);
@@ -686,7 +688,7 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   for (int64_t i = 0; i < j->n; i++) {
     int64_t before = j->nmissing;
     TRY(build_one(j, i, true, a, d));
-    if (before == j->nmissing) TRY(tell(j, d));
+    if (before == j->nmissing) TRY(tell(j, i, d));
   }
   // What the processes may take is not ours meanwhile.
   int64_t left = mem_left(), theirs = j->c->nprocesses * (j->c->memory + own_bytes);
