@@ -162,6 +162,7 @@ int cli_usage(Cli *c, const char *fmt, ...) PRINTF(2, 3);  // sets the message, 
 int cmd_run(Cli *c);
 int cmd_compile(Cli *c);
 int cmd_targets(Cli *c);
+int cmd_config(Cli *c);
 int cmd_cache(Cli *c);
 int cmd_bench(Cli *c);
 int cmd_compare(Cli *c);

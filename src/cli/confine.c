@@ -95,6 +95,8 @@ static int needs(const Cli *c) {
   int n = needs_of[c->command];
   const OptionValue *target = option_of(c, "target"), *emit = option_of(c, "emit");
   if (names(target, "c") || names(emit, "so") || names(emit, "exe")) n |= NEEDS_PROGRAMS;
+  if (c->command == CMD_compile && str_glob("*.so", opt_text(c, OPT_compile_output, "")))
+    n |= NEEDS_PROGRAMS;  // a shared library by its name
   if (names(target, "opencl") || names(target, "cuda")) n |= NEEDS_DRIVERS;
   // compare starts Python for the word onnxruntime, which --python names.
   for (int64_t i = 0; c->command == CMD_compare && i < c->npos; i++)

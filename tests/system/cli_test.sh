@@ -75,6 +75,26 @@ check "compile --help has at most 60 lines" test "$("$program" compile --help | 
 expect 0 "TENON_CACHE_PATH=" help environment
 expect 0 "--trace-rules" help compile --all
 expect 2 "did you mean '--help-all'?" compile --help-al
+# What config prints compiles and links a program, in a build and installed (install_test.sh).
+cat >"$tmp/config.c" <<'END'
+#include <tenon/tenon.h>
+int main(void) { return tenon_version()[0] == 0; }
+END
+if command -v cc >/dev/null && [ -e "$(dirname "$program")/libtenon.so" ]; then
+  # shellcheck disable=SC2046
+  check "a program by tenon config" cc "$tmp/config.c" $("$program" config --cflags --libs) -o "$tmp/config"
+  check "which runs" "$tmp/config"
+fi
+# The link line that compile prints links a program.
+links() {
+  (cd "$tmp" && echo 'int main(void) { return 0; }' >main.c && cp "$tmp/linked.tir" m.tir &&
+    line=$("$program" compile m.tir -o "$1" --force | sed -n 's/^link: //p') && [ -n "$line" ] && sh -c "$line -o linked" && ./linked)
+}
+printf 'graph @"g"(%%x: f32[4]) {\n  %%y = exp(%%x)\n  return %%y\n}\n' >"$tmp/linked.tir"
+if command -v cc >/dev/null && [ -x "$(dirname "$program")/tenon-codegen" ]; then
+  for name in linked.o linked.so linked.c; do check "the link line of $name" links $name; done
+fi
+expect 0 "l.html: 1 node, " graph "$tmp/linked.tir" -o "$tmp/l.html"
 expect 0 ".TH TENON 1" help --man
 expect 0 "# Command line" help --markdown
 for shell in bash zsh fish; do

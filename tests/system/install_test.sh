@@ -49,6 +49,13 @@ for f in $(sed -n 's/^TENON_API.*\b\(tenon_[a-z_0-9]*\)(.*/\1/p' include/tenon/t
 done
 ok "tenon(3) has every function"
 
+# shellcheck disable=SC2046
+gcc -x c "$root/header.c" -x none -c -o "$root/header.o" $("$prefix/bin/tenon" config --cflags)
+echo 'int main(void) { return 0; }' >"$root/config.c"
+gcc "$root/config.c" -o "$root/config" $("$prefix/bin/tenon" config --cflags --libs --runtime)
+"$root/config"
+ok "tenon config, moved"
+
 shopt -s nullglob
 for src in examples/*.c; do
   name=$(basename "$src" .c)

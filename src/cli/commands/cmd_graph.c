@@ -12,8 +12,6 @@
 #include "api/model.h"
 #include "view/view.h"
 
-#include <unistd.h>
-
 typedef void WriteFn(const View *v, StrBuf *out);
 static const struct {
   const char *ending;
@@ -121,6 +119,13 @@ static void fold(View *v) {
   view_fold(v, v->opt->drawing, FOLD_HOST);
 }
 
+static void say_written(Cli *c, Graph *g, const char *output, int64_t bytes) {
+  NumText size;
+  int64_t n = graph_count_nodes(g);
+  say(c, "%s: %lld node%s, %s\n", output, (long long)n, n == 1 ? "" : "s",
+      text_bytes(&size, bytes));
+}
+
 static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
   View v;
   StrBuf b;
@@ -143,7 +148,9 @@ static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn 
   if (rc) return rc;
   if (page) fold(&v);
   write(&v, &b);
-  return cli_exit_of(file_write(output, b.p, b.n, &c->diag));
+  rc = cli_exit_of(file_write(output, b.p, b.n, &c->diag));
+  if (!rc && strcmp(output, "-")) say_written(c, m->graph, output, b.n);
+  return rc;
 }
 
 int cmd_graph(Cli *c) {
@@ -169,6 +176,5 @@ int cmd_graph(Cli *c) {
   if (rc == CLI_UNSUPPORTED && !m->import.empty) rc = CLI_OK;  // drawn all the same
   if (!rc) rc = draw(c, m, path, output, write);
   model_free(m);
-  if (!rc && strcmp(output, "-") && isatty(STDOUT_FILENO)) printf("%s\n", output);
   return rc;
 }

@@ -3,6 +3,7 @@
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/run/overrides.h"
+#include "cli/compile/installed.h"
 #include "cli/compile/link.h"
 #include "cli/opt.h"
 
@@ -284,6 +285,21 @@ static void print_variants(CompileCommand *m) {
   }
 }
 
+// How a program that calls the model is linked.
+static void print_link(CompileCommand *m) {
+  Cli *c = m->cli;
+  Installed in = installed_find(c);
+  const char *include = in.include ? str_printf(&c->arena, " -I%s", in.include) : "";
+  if (m->emit == EMIT_C)
+    say(c, "link: cc -O3 main.c %s -lm\n", m->output);
+  else if (m->emit == EMIT_OBJ)
+    say(c, "link: cc%s main.c %s %s -lm -pthread\n", include, m->output,
+        in.runtime ? in.runtime : "libtenon_runtime.a");
+  else if (m->emit == EMIT_SO)
+    say(c, "link: cc%s main.c %s%s -Wl,-rpath,'$ORIGIN'\n", include,
+        strchr(m->output, '/') ? "" : "./", m->output);
+}
+
 static void print_text(CompileCommand *m) {
   NumText constants, code;
   const Program *p = m->program;
@@ -296,12 +312,13 @@ static void print_text(CompileCommand *m) {
   if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
   if (m->nhost)
     say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
-  if (m->emit == EMIT_C) {
+  if (m->emit == EMIT_C)
     print_c_sizes(m);
-    return;
-  }
-  say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
-      text_bytes(&code, code_bytes(p)), total_ms(m) / 1e3);
+  else
+    say(m->cli, ", %s of constants, %s of code, %.2f s\n",
+        text_bytes(&constants, p->constants_bytes), text_bytes(&code, code_bytes(p)),
+        total_ms(m) / 1e3);
+  print_link(m);
 }
 
 // One line: what runs slowly, and why.

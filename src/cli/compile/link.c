@@ -9,27 +9,10 @@
 #include "base/machine.h"
 #include "base/platform.h"
 #include "base/process.h"
+#include "cli/compile/installed.h"
 #include "targets/object.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-static bool there(const char *path) { return !access(path, R_OK); }
-
-// The first of the patterns that exists, with the folder of this program in front.
-static const char *find_concurrent(Cli *c, const char *const *names, int n) {
-  char self[4096];
-  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (len <= 0) return NULL;
-  self[len] = 0;
-  char *slash = strrchr(self, '/');
-  if (slash) *slash = 0;
-  for (int i = 0; i < n; i++) {
-    const char *path = str_printf(&c->arena, "%s/%s", self, names[i]);
-    if (there(path)) return path;
-  }
-  return NULL;
-}
 
 static tenon_status run_compiler(Cli *c, const char *const *argv) {
   int status = 0, err = process_run(argv, &status);
@@ -65,7 +48,7 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
 typedef struct Link {
   Cli *cli;
   const Program *program;
-  const char *symbol, *weights, *path, *archive, *header;
+  const char *symbol, *weights, *path, *archive, *include;
   bool shared;
   TempFolder folder;
 } Link;
@@ -84,8 +67,7 @@ static tenon_status link_in_folder(const Link *l) {
   const char *cc = getenv("CC"), *source = temp_folder_file(&l->folder, 1, &c->arena);
   const char *object = temp_folder_file(&l->folder, 2, &c->arena);
   const char *made = temp_folder_file(&l->folder, 3, &c->arena);
-  const char *include =
-      str_printf(&c->arena, "-I%.*s", (int)(strlen(l->header) - strlen("/tenon/aot.h")), l->header);
+  const char *include = str_printf(&c->arena, "-I%s", l->include);
   const char *argv[] = {cc && *cc ? cc : "cc",
                         "-O2",
                         "-fPIC",
@@ -125,13 +107,8 @@ static tenon_status link_and_clean(Link *l) {
 
 tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool shared,
                           const char *weights, const char *path) {
-  static const char *const archives[] = {
-      "libtenon_runtime.a", "../lib/libtenon_runtime.a", "../lib64/libtenon_runtime.a",
-      "../lib/x86_64-linux-gnu/libtenon_runtime.a", "../lib/aarch64-linux-gnu/libtenon_runtime.a"};
-  static const char *const headers[] = {"../include/tenon/aot.h", "../../include/tenon/aot.h"};
-  const char *archive = find_concurrent(c, archives, ARRAY_LEN(archives));
-  const char *header = find_concurrent(c, headers, ARRAY_LEN(headers));
-  if (!archive || !header)
+  Installed in = installed_find(c);
+  if (!in.runtime || !in.include)
     return fail(&c->diag, TENON_EUNSUPPORTED, NOWHERE,
                 "libtenon_runtime.a or tenon/aot.h is not beside this program");
   Link *l = arena_new(&c->arena, Link);
@@ -140,8 +117,8 @@ tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool sha
               .symbol = symbol,
               .weights = weights,
               .path = path,
-              .archive = archive,
-              .header = header,
+              .archive = in.runtime,
+              .include = in.include,
               .shared = shared};
   return link_and_clean(l);
 }
