@@ -156,7 +156,7 @@ static void store_conv(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t
     for (int64_t q = 0; q < nj; q++) v[q] += bias;
   }
   for (int64_t q = 0; o->scale && q < nj; q++)
-    v[q] = quant_result(t, v[q], o->scale[channel], o->y_zero);
+    v[q] = quant_result(t, v[q], true, o->scale[channel], o->y_zero);
   if (o->i32)  // sums of 17-bit products are exact in double; the result wraps as 32 bits do
     for (int64_t q = 0; q < nj; q++) row[q].i = (int64_t)v[q];
   store_words(t, o->y->data, at, nj, o->i32, row);

@@ -404,6 +404,7 @@ typedef struct Requant {
   const double *a_scale, *b_scale;  // by batch and row
   double y_scale, y_zero;
   DType scale_type;
+  bool whole;  // sums of integers
 } Requant;
 
 static void store_requant(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t nj, Word *row) {
@@ -418,7 +419,7 @@ static void store_requant(const void *ctx, int64_t b, int64_t i, int64_t j, int6
     if (dtype_is_float(t))
       y[c] = minifloat_from_f64(t, row[c].f * scale + q->y_zero, true);
     else
-      y[c] = (uint8_t)(int)quant_result(t, row[c].f, scale, q->y_zero);
+      y[c] = (uint8_t)(int)quant_result(t, row[c].f, q->whole, scale, q->y_zero);
   }
 }
 
@@ -457,7 +458,8 @@ tenon_status eval_q_linear_mat_mul(Eval *e) {
   const double *za, *zb;
   Requant q = {.y_scale = val_f64(e->in[6], 0),
                .y_zero = val_f64(e->in[7], 0),
-               .scale_type = e->in[6]->dtype};
+               .scale_type = e->in[6]->dtype,
+               .whole = dtype_is_int(e->in[0]->dtype) && dtype_is_int(e->in[3]->dtype)};
   TRY(per_row(e, &s, 2, e->in[0], false, name[2], &za));
   TRY(per_row(e, &s, 5, e->in[3], true, name[5], &zb));
   TRY(per_row(e, &s, 1, e->in[0], false, name[1], &q.a_scale));

@@ -16,9 +16,10 @@ bool quant_range(DType t, int64_t *lo, int64_t *hi) {
   return true;
 }
 
-double quant_result(DType t, double sum, double scale, double zero) {
+double quant_result(DType t, double sum, bool whole, double scale, double zero) {
   double lo = t == DT_I8 ? -128 : 0, hi = t == DT_I8 ? 127 : 255;
-  float v = (float)(int32_t)(uint32_t)(uint64_t)(int64_t)sum * (float)scale;
+  float x = whole ? (float)(int32_t)(uint32_t)(uint64_t)(int64_t)sum : (float)sum;
+  float v = x * (float)scale;
   double r = nearbyint((double)v) + zero;
   return r >= hi ? hi : r > lo ? r : lo;
 }

@@ -20,9 +20,10 @@ ATTR_STRUCT(quantize_linear, QUANTIZE_LINEAR_ATTRS);
 ATTR_STRUCT(dequantize_linear, DEQUANTIZE_LINEAR_ATTRS);
 EvalFn eval_quantize_linear, eval_dequantize_linear, eval_dynamic_quantize_linear;
 
-// A sum of products as a quantised result: wrapped to 32 bits, times the joined scales in f32, to
-// the nearest integer, and saturated; as runtimes that have an integer accumulator do it.
-double quant_result(DType t, double sum, double scale, double zero);
+// A sum of products as a quantised result: times the joined scales in f32, to the nearest integer,
+// and saturated.  A sum of integers is wrapped to 32 bits, as runtimes that have an integer
+// accumulator do it; one of floats (f8) has a fraction, and may be NaN.
+double quant_result(DType t, double sum, bool whole, double scale, double zero);
 // The least and greatest value of an integer type of up to 32 bits; false for other types.
 bool quant_range(DType t, int64_t *lo, int64_t *hi);
 
