@@ -40,7 +40,7 @@ def main():
     if not program: sys.exit("graph_picture.py: no Chromium here (apt install chromium)")
     with tempfile.TemporaryDirectory(prefix="tenon-picture-") as folder:
         profile, page = measure(o.model, folder, o.times), os.path.join(folder, "page.html")
-        subprocess.run([TENON, "graph", o.model, "--profile", profile, "-o", page], check=True)
+        subprocess.run([TENON, "graph", o.model, "--times", profile, "-o", page], check=True)
         data = json.loads(re.search(r'id="data">(.*?)</script>', open(page, encoding="utf-8").read(), re.S)[1])
         at = next((i for i, n in enumerate(data["drawings"][0]["nodes"]) if n["name"] == o.node), None)
         b = chromium.Browser(program, os.path.join(folder, "browser"))

@@ -114,7 +114,7 @@ def graph(
     options = (["--optimised"] if optimised else []) + (["--force"] if force else []) + _dims(dims)
     with tempfile.TemporaryDirectory() as folder:
         if profile is not None:
-            options += ["--profile", _profile_file(profile, folder)]
+            options += ["--times", _profile_file(profile, folder)]
         if path is not None:
             _call("graph", model, [*options, "--output", os.fspath(path)])
             return None

@@ -1,7 +1,7 @@
 // upgrade.c -- the thread that has a program's kernels made in full (upgrade.h).
 //
-// The threads of several programs take turns, so that there is one set of processes.  These begin
-// no kernel while somebody compiles (CodegenOptions.background).
+// The threads of several programs use it one at a time, so that there is one set of processes.
+// These begin no kernel while somebody compiles (CodegenOptions.background).
 //
 // A kernel whose full form cannot be made keeps its quick one: it runs, but the program is not
 // written to a file.

@@ -308,7 +308,7 @@ static void measure(DrawNode *n, Arena *a) {
   n->h = 24 + (n->row.n ? 15 * (double)n->row.n + 6 : 0);
 }
 
-// The types of a node's results stand side by side below it, so its box is as wide as they are.  Of
+// The types of a node's results stand in one line below it, so its box is as wide as they are.  Of
 // many results with one type the first is labelled.
 void drawing_measure(Drawing *d, Arena *a) {
   int64_t *labels = arena_array(a, int64_t, d->node.n + 1);

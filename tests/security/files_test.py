@@ -14,7 +14,7 @@ passed, failures = 0, []
 
 # What is given for an input, by its option or by the positionals' name.
 FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "MODEL ...": "m.onnx", "A [B]": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
-         "weights": "w.npz", "constant": "x=x.npy"}
+         "weights": "w.npz", "times": "p.json", "constant": "x=x.npy"}
 # The least that makes a command write a short while later, and the output's ending where one is needed.
 MORE = {"bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": []}
 ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "cache": ".kernels"}, "trace": {"bench": ".json"},
@@ -51,6 +51,9 @@ def make_files():
                  ["cache", "export", "-o", "k.kernels"]):
         status, err = tenon(*args)
         assert status == 0, (args, err)
+    with open("p.json", "wb") as f:
+        r = subprocess.run([program, "bench", "m.onnx", "--profile", "--json", "--seconds", "0.01", "--warmup", "0"], stdout=f)
+        assert r.returncode == 0
     # An input of the model: one row of four.
     with open("x.npy", "wb") as f:
         head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }"

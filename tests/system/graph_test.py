@@ -502,7 +502,7 @@ def check_evil_optimised(b, path):
 
 # ---- measured times, notebooks ----
 def check_profile(b, model, folder):
-    """Times of a made-up profile are those of the kernels, and of all that went into them; all three forms of file are read."""
+    """Times of an invented profile are those of the kernels, and of all that went into them; all three forms of file are read."""
     out, file = os.path.join(folder, "timed.html"), os.path.join(folder, "profile.json")
     kernels = json.loads(subprocess.run([TENON, "graph", model, "--optimised", "--json"], capture_output=True, text=True).stdout)["opt"]["kernels"]
     named = [k["name"] for k in kernels]
@@ -512,7 +512,7 @@ def check_profile(b, model, folder):
              "trace": {"traceEvents": [{"ph": "M", "name": "process"}] + [{"ph": "X", "dur": t * 1e3, "args": {"node": n}} for n, t in zip(named, times)]}}
     for form, text in forms.items():
         json.dump(text, open(file, "w"))
-        if draw(model, out, "--profile", file, "--optimised", "--force") is False: continue
+        if draw(model, out, "--times", file, "--optimised", "--force") is False: continue
         _, data = page_data(out)
         after = data["drawings"][data["opt"]["drawing"]]["nodes"]
         check(f"profile of {form}: each kernel has its time", [after[k["node"]]["cost"][2] for k in data["opt"]["kernels"]] == times)
@@ -523,13 +523,13 @@ def check_profile(b, model, folder):
     check("profile: steps without a node are told", [u[0] for u in page_data_of(model, file, forms["bench"])["profile"]["unplaced"]] == ["<i>no such</i>"])
     for text in ("[]", "{}", '{"steps": 3}', '{"steps": [{}]}', '{"steps": [{"node": "x", "ms": -1}]}', '{"steps": [{"node": "x", "ms": "1"}]}', '{"steps": [', "\0\xff"):
         open(file, "w").write(text)
-        p = subprocess.run([TENON, "graph", model, "-o", out, "--profile", file, "--force"], capture_output=True, text=True)
+        p = subprocess.run([TENON, "graph", model, "-o", out, "--times", file, "--force"], capture_output=True, text=True)
         check(f"profile {text!r}: an error that names the file", p.returncode == 1 and "profile.json" in p.stderr, f"{p.returncode} {p.stderr}")
-    p = subprocess.run([TENON, "graph", model, "-o", os.path.join(folder, "t.svg"), "--profile", file], capture_output=True, text=True)
-    check("--profile with a picture: usage error", p.returncode == 2 and "--profile" in p.stderr, p.stderr)
+    p = subprocess.run([TENON, "graph", model, "-o", os.path.join(folder, "t.svg"), "--times", file], capture_output=True, text=True)
+    check("--times with a picture: usage error", p.returncode == 2 and "--times" in p.stderr, p.stderr)
     if not b: return
     json.dump(forms["bench"], open(file, "w"))
-    draw(model, out, "--profile", file, "--force")
+    draw(model, out, "--times", file, "--force")
     b.open(out)
     check("profile: colours are times at first", b.js("document.querySelector('header select').value") == "time" and "ms" in b.js("document.querySelector('.legend').textContent"))
     check("profile: the panel has the slowest, and what has no node", "most measured time" in b.panel() and "<i>no such</i>" in b.panel(), b.panel()[:300])
@@ -540,7 +540,7 @@ def check_profile(b, model, folder):
 
 def page_data_of(model, file, profile):
     json.dump(profile, open(file, "w"))
-    return json.loads(subprocess.run([TENON, "graph", model, "--json", "--profile", file], capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run([TENON, "graph", model, "--json", "--times", file], capture_output=True, text=True).stdout)
 
 
 def check_notebook(b, page, folder):

@@ -309,7 +309,7 @@ TEST(chains_of_constants_follow_their_users) {
   drop(&d);
 }
 
-// Types of several results stand side by side below their node, however long they are.
+// Types of several results stand in one line below their node, however long they are.
 TEST(labels_of_many_results_stay_apart) {
   Drawn d;
   if (!draw(&d, "graph(%x: f32[a_long_name_of_a_dimension, 24]) { %at = const i64[4] {6, 6, 6, 6}\n"

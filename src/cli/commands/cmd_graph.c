@@ -134,7 +134,7 @@ static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn 
   Wanted want = {.after = opt_given(c, OPT_graph_optimised)};
   want.before = page || !want.after;
   int rc = dims_read(c, m->graph, &c->opt[OPT_graph_dim], &o->sizes);
-  if (!rc) rc = cli_exit_of(read_profile(c, opt_text(c, OPT_graph_profile, NULL), &want.profile));
+  if (!rc) rc = cli_exit_of(read_profile(c, opt_text(c, OPT_graph_times, NULL), &want.profile));
   if (rc) return rc;
   binding_typical(&o->sizes, m->graph);
   binding_default(&o->sizes, m->graph, SAMPLE_SIZE);
@@ -163,8 +163,8 @@ int cmd_graph(Cli *c) {
     return cli_usage(
         c, "cannot tell the format of '%s': the name must end in .html, .svg, .dot or .json",
         output);
-  if (opt_given(c, OPT_graph_profile) && write != view_write_html && write != view_write_json)
-    return cli_usage(c, "--profile needs a page or its data: .html or .json, not '%s'", output);
+  if (opt_given(c, OPT_graph_times) && write != view_write_html && write != view_write_json)
+    return cli_usage(c, "--times needs a page or its data: .html or .json, not '%s'", output);
   Model *m;
   ModelOptions o = {0};
   int rc = opt_given(c, OPT_graph_output) ? CLI_OK : files_output(c, output, "the default output");

@@ -1,4 +1,4 @@
-// cmd_compare.c -- `tenon compare`: two models, or one model in two runtimes, side by side.
+// cmd_compare.c -- `tenon compare`: two models, or one model in two runtimes.
 //
 // The inputs are made once, from A's, and written to an archive that both read; B is the
 // reference.  Each runs once for its outputs, then both are measured in turn, so that a machine

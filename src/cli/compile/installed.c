@@ -1,7 +1,7 @@
 // installed.c -- finds what a C program needs, from this program's own place (installed.h).
 //
 // A build has all in one folder, with the headers in the source tree above it; an installation has
-// bin, lib and include side by side.  So a tree that was moved still finds its own files.
+// bin, lib and include together.  So a tree that was moved still finds its own files.
 #include "cli/compile/installed.h"
 
 #include "base/platform.h"

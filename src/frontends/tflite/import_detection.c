@@ -138,7 +138,7 @@ static Found find_regular(Graph *g, const Detection *d, Node *boxes, Node *score
   return f;
 }
 
-// [most, k, ...] with zeros behind the true ones, as [1, n, ...]: classes of a box lie side by side
+// [most, k, ...] with zeros behind the true ones, as [1, n, ...]: classes of a box are adjacent
 // (fast), or all results come first (regular).
 static Node *spread(Graph *g, const Detection *d, const Found *f, Node *x, Node *valid, int tail) {
   int rank = 2 + (tail > 1);
