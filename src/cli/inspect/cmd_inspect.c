@@ -32,6 +32,7 @@ typedef struct Inspection {
   Model *model;
   Graph *graph;
   DimBinding dims;
+  bool *assumed;   // by symbol: --dim does not give its size
   bool *settable;  // by symbol: a size of an input; declared types of other values may name more
   GraphCost cost;
   VEC(OpCount) ops;
@@ -183,12 +184,17 @@ static void print_header(const Inspection *in) {
 
 static void print_dims(const Inspection *in) {
   bool any = false;
-  for (int32_t i = 0; i < in->dims.n; i++) {
-    Dim s = in->graph->dims.sym.v[i];
-    if (!in->settable[i]) continue;
-    say(in->cli, any ? ", %s = %lld" : "\ndimensions  %s = %lld", s->name,
-        (long long)in->dims.value[i]);
-    any = true;
+  for (int assumed = 0; assumed < 2; assumed++) {
+    const char *first = any       ? "; assumed: "
+                        : assumed ? "\ndimensions  assumed: "
+                                  : "\ndimensions  ";
+    for (int32_t i = 0; i < in->dims.n; i++) {
+      Dim s = in->graph->dims.sym.v[i];
+      if (!in->settable[i] || in->assumed[i] != assumed) continue;
+      say(in->cli, "%s%s = %lld", first, s->name, (long long)in->dims.value[i]);
+      first = ", ";
+      any = true;
+    }
   }
   if (any) say(in->cli, "  (for the figures below; set with --dim)\n");
 }
@@ -568,6 +574,9 @@ static int inspect(Inspection *in) {
   Cli *c = in->cli;
   int rc = dims_read(c, in->graph, &c->opt[OPT_inspect_dim], &in->dims);
   if (rc) return rc;
+  in->assumed = arena_array(&c->arena, bool, MAX(in->dims.n, 1));
+  for (int32_t i = 0; i < in->dims.n; i++) in->assumed[i] = !in->dims.known[i];
+  binding_typical(&in->dims, in->graph);
   binding_default(&in->dims, in->graph, 1);
   in->optimised = opt_given(c, OPT_inspect_optimised) || opt_given(c, OPT_inspect_level);
   if (!opt_given(c, OPT_inspect_text)) findings_collect(in->model, false, &c->arena, &in->found);
