@@ -698,9 +698,10 @@ def normalised(p):
     else:
         mean, var = (f(x, axis=tuple(axes), keepdims=True) for f in (np.mean, np.var))
     if p.op == "MeanVarianceNormalization":
-        return (x - mean) / (np.sqrt(var) + 1e-9), 0.0
+        return (x - mean) / (np.sqrt(var) + float(np.float32(1e-9))), 0.0
     bias = 0.0 if ops[1] is None else parts(ops[1])
-    return parts(ops[0]) * (x - mean) / np.sqrt(var + p.attrs.get("epsilon", 1e-12 if "Skip" in p.op else 1e-5)) + bias, bias
+    epsilon = float(np.float32(p.attrs.get("epsilon", 1e-12 if "Skip" in p.op else 1e-5)))  # an attribute is a float
+    return parts(ops[0]) * (x - mean) / np.sqrt(var + epsilon) + bias, bias
 
 
 @row("norm-of-equal", "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization MeanVarianceNormalization SkipLayerNormalization", TENON,
