@@ -96,6 +96,7 @@ if command -v cc >/dev/null && [ -x "$(dirname "$program")/tenon-codegen" ]; the
 fi
 printf 'graph @"g"(%%x: f32[batch, 3, h, w]) {\n  %%y = relu(%%x)\n  return %%y\n}\n' >"$tmp/image.tir"
 expect 0 "assumed: batch = 1, h = 224, w = 224" inspect "$tmp/image.tir"
+check "on a line of its own" sh -c "'$program' inspect '$tmp/image.tir' | grep -q '^dimensions  assumed'"
 expect 0 "dimensions  h = 32; assumed: batch = 1, w = 224" inspect "$tmp/image.tir" --dim h=32
 expect 0 "l.html: 1 node, " graph "$tmp/linked.tir" -o "$tmp/l.html"
 expect 0 ".TH TENON 1" help --man

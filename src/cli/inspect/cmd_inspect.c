@@ -185,12 +185,11 @@ static void print_header(const Inspection *in) {
 static void print_dims(const Inspection *in) {
   bool any = false;
   for (int assumed = 0; assumed < 2; assumed++) {
-    const char *first = any       ? "; assumed: "
-                        : assumed ? "\ndimensions  assumed: "
-                                  : "\ndimensions  ";
+    const char *first = any ? "; assumed: " : assumed ? "dimensions  assumed: " : "dimensions  ";
     for (int32_t i = 0; i < in->dims.n; i++) {
       Dim s = in->graph->dims.sym.v[i];
       if (!in->settable[i] || in->assumed[i] != assumed) continue;
+      if (!any) say(in->cli, "\n");  // a name out of the model cannot end a line, nor can `first`
       say(in->cli, "%s%s = %lld", first, s->name, (long long)in->dims.value[i]);
       first = ", ";
       any = true;
