@@ -12,7 +12,7 @@ if [ $status != 99 ]; then
   echo "threads.sh: the race of sanitizer-probe is not found (status $status)"
   exit 1
 fi
-files=(workers_test session_threads_test state_test cache_test platform_test artifact_test device_test concurrent_test)
+files=(workers_test session_threads_test state_test cache_test platform_test artifact_test device_test concurrent_test upgrade_test)
 if [ "${2:-}" = all ]; then
   for f in tests/{runtime,api,compile}/*_test.c tests/runtime/*/*_test.c tests/base/*_test.c; do files+=("$(basename "$f" .c)"); done
 else
