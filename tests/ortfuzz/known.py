@@ -665,11 +665,14 @@ def _(p):
     return is_float(p) and same(p.diff.mine, want, 1e-5)
 
 
-@row("dynamic-quantize-range", "DynamicQuantizeLinear", NOBODY, "ONNX does not say what the range of NaN or of values further apart than a float reaches is.",
+@row("dynamic-quantize-range", "DynamicQuantizeLinear", NOBODY,
+     "ONNX does not say what the range of NaN or of values further apart than a float reaches is, nor what follows from a scale that is 0 in float.",
      "y_scale = (maximum(0, max(x)) - minimum(0, min(x))) / (qmax - qmin)")
 def _(p):
     x = p.array(0).astype(np.float64)
-    return elements(p) and (not np.isfinite(x).all() or x.max() - x.min() > 3.4e38)
+    if not x.size: return False
+    span = max(x.max(), 0) - min(x.min(), 0)
+    return elements(p) and (not np.isfinite(x).all() or span > 3.4e38 or (span > 0 and np.float32(span / 255) == 0))
 
 
 @row("norm-mean-infinite", "LayerNormalization", NOBODY, "The mean of elements with infinity is infinite. ONNX Runtime's is NaN.", "Mean = ReduceMean<axes=normalized_axes>(X)")
