@@ -149,31 +149,6 @@ int process_run(const char *const *argv, int *out_status) {
   return 0;
 }
 
-int process_collect(const char *path, const char *const *argv, int64_t cap, StrBuf *out,
-                    int *out_status) {
-  enum { AT_ONCE = 4096 };
-  Process p;
-  char bytes[AT_ONCE];
-  int err = process_start(path, argv, &p);
-  if (err) return err;
-  close(p.in);  // it has no standard input
-  p.in = -1;
-  while (!err) {
-    ssize_t got = read(p.out, bytes, sizeof bytes);
-    if (got == 0) break;
-    if (got > 0 && out->n + got > cap)
-      err = E2BIG;
-    else if (got > 0)
-      strbuf_put(out, (Str){bytes, got});
-    else if (errno == EAGAIN)
-      err = await(p.out, POLLIN, INT64_MAX);
-    else if (errno != EINTR)
-      err = errno;
-  }
-  *out_status = process_end(&p, err != 0);
-  return err;
-}
-
 // ---- finding programs ----
 
 static bool find_sibling(const char *file, const char *folder, const char *name, char *out,

@@ -27,7 +27,8 @@ process_time(const Process *p);  // processor time that it has taken, in nanosec
 // *out_status is its exit status, -1 where it was ended by a signal.
 int process_run(const char *const *argv, int *out_status);
 // Runs the program at `path` to its end, without standard input, and appends its standard output to
-// `out`: at most `cap` bytes, E2BIG for more.  0 or an errno value; *out_status as process_end's.
+// `out`: at most `cap` bytes, E2BIG for more.  It ends with the calling thread, however that ends.
+// 0 or an errno value; *out_status as process_end's.
 int process_collect(const char *path, const char *const *argv, int64_t cap, StrBuf *out,
                     int *out_status);
 // Where a program lies: beside the running executable, beside this library, or on the path.  False

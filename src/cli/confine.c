@@ -11,6 +11,7 @@
 #include "base/cache.h"
 #include "base/platform.h"
 #include "base/process.h"
+#include "cli/compare/subject.h"
 #include "runtime/artifact.h"
 
 #include <elf.h>
@@ -94,13 +95,14 @@ static bool reads_device_code(const Cli *c) {
 static int needs(const Cli *c) {
   int n = needs_of[c->command];
   const OptionValue *target = option_of(c, "target"), *emit = option_of(c, "emit");
+  const char *model;
   if (names(target, "c") || names(emit, "so") || names(emit, "exe")) n |= NEEDS_PROGRAMS;
   if (c->command == CMD_compile && str_glob("*.so", opt_text(c, OPT_compile_output, "")))
     n |= NEEDS_PROGRAMS;  // a shared library by its name
   if (names(target, "opencl") || names(target, "cuda")) n |= NEEDS_DRIVERS;
   // compare starts Python for the word onnxruntime, which --python names.
   for (int64_t i = 0; c->command == CMD_compare && i < c->npos; i++)
-    if (str_starts(str_of(c->pos[i]), "onnxruntime")) n |= NEEDS_PROGRAMS;
+    if (subject_is_onnxruntime(c->pos[i], &model)) n |= NEEDS_PROGRAMS;
   if (option_of(c, "report")->count) n |= NEEDS_ITSELF;
   bool any = !target->count || names(target, "auto");
   if (has_option(c, "target") && any && (system_has_accelerator() || reads_device_code(c)))

@@ -8,15 +8,18 @@ import html.parser
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 TENON = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 passed = failed = skipped = 0
 
 
@@ -66,12 +69,15 @@ def compares(folder):
         ("an option of one side", [a, "--b", "O=0", *quick], 2, "'O' is no option"),
         ("an option of one side, misspelt", [a, "--b", "precison=bf16", *quick], 2, "did you mean 'precision'?"),
         ("an option that writes", [a, "--b", "output=f.npz", *quick], 2, "is no option"),
+        ("a file for one side", [a, "--b", "weights=w.npz", *quick], 2, "names a file"),
         ("a flag with a value", [a, "--b", "strict=1", *quick], 2, "takes no value"),
         ("nothing to compare with", [a], 2, "give a second model"),
         ("two runtimes, no model", ["onnxruntime", "onnxruntime"], 2, "no model is named"),
         ("a missing model", [a, os.path.join(folder, "no.onnx"), *quick], 1, "no.onnx"),
         ("a Python that is not there", [a, "onnxruntime", "--python", "no-such-python", *quick], 4, "--python names another"),
         ("standard input", ["-", a, *quick], 2, "cannot be read twice"),
+        ("a memory limit", [a, renamed, "--max-memory", "64K", *quick], 1, "memory limit of 64 KiB"),
+        ("a compiled model under a limit", [compiled, a, "--max-memory", "1G", *quick], 1, "limit"),
         ("sizes", [a, renamed, "--dim", "n=5", *quick], 0, "f32[5, 3]"),
         ("a size that is none", [a, renamed, "--dim", "m=5", *quick], 2, "'m'"),
     ]
@@ -84,6 +90,8 @@ def compares(folder):
     check("JSON: the speed", seen["rounds"] == 2 and seen["ratio_least"] <= seen["ratio"] <= seen["ratio_most"] and
           seen["a"]["median_ms"] > 0 and seen["b"]["peak_rss_bytes"] > 0, r.stdout)
     with_onnxruntime(a, b)
+    killed(a, b)
+    tenon("compare", a, renamed, *quick)  # removes what a killed one left
     rest = [f for f in os.listdir(os.environ["TMPDIR"]) if f.startswith(".tenon") or f.startswith("tenon")]
     check("nothing is left in the temporary folder", not rest, rest)
 
@@ -101,8 +109,42 @@ def with_onnxruntime(a, b):
     check("onnxruntime", r.returncode == 0 and onnxruntime.__version__ in r.stdout, (r.stdout, r.stderr))
     r = tenon("compare", a, "onnxruntime:" + b, *peer)
     check("another model in onnxruntime", r.returncode == 3 and "DIFFERS" in r.stdout, (r.stdout, r.stderr))
+    trap = os.path.join(os.path.dirname(a), "trap")
+    os.mkdir(trap)
+    for module in ("onnxruntime", "numpy", "json", "statistics"):
+        open(os.path.join(trap, module + ".py"), "w").write("open('ran', 'w')\n")
+    r = tenon("compare", a, "onnxruntime", *peer, cwd=trap)
+    check("what lies in the folder is not run", r.returncode == 0 and "ran" not in os.listdir(trap), (r.stdout, r.stderr))
     r = tenon("compare", "onnxruntime", a, *peer)
     check("onnxruntime first", r.returncode == 0 and "A takes" in r.stdout, (r.stdout, r.stderr))
+
+
+def children(parent):
+    """Processes whose parent this was, or that its end left to another one, by what they were started with."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read()
+        except OSError:
+            continue
+        if parent in words: found.append(int(pid))
+    return found
+
+
+def killed(a, b):
+    """Whatever ends the command ends what it started."""
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV, signal.SIGHUP):
+        p = subprocess.Popen([TENON, "compare", a, b, "--seconds", "60", "--rounds", "1"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+        mark = b"--seconds\x0060\x00--inputs"
+        end = time.monotonic() + 60
+        while not children(mark) and time.monotonic() < end: time.sleep(0.02)
+        check(f"{number.name}: a side is measured", children(mark), "")
+        p.send_signal(number)
+        p.wait()
+        end = time.monotonic() + 10  # it takes a moment where the machine is busy
+        while children(mark) and time.monotonic() < end: time.sleep(0.02)
+        check(f"{number.name}: nothing is left running", not children(mark), children(mark))
 
 
 class Page(html.parser.HTMLParser):
@@ -154,6 +196,8 @@ def reports(folder):
         ("no values", ["--sweep", "batch="], "no values"),
         ("one axis twice", ["--sweep", "batch=1", "--sweep", "batch=2"], "given twice"),
         ("a sweep that writes", ["--sweep", "trace=a.json"], "is no option"),
+        ("a sweep over files", ["--sweep", "weights=w.npz"], "names a file"),
+        ("a sweep over inputs", ["--sweep", "input=x=x.npy"], "names a file"),
     ]
     for what, args, words in table:
         r = tenon("bench", free, "--report", path, *args)
@@ -161,6 +205,11 @@ def reports(folder):
     for what, args in (("several models", [free, fixed]), ("--sweep alone", [free, "--sweep", "batch=1"])):
         r = tenon("bench", *args)
         check(what + " need --report", r.returncode == 2 and re.search("needs? --report", r.stderr), r.stderr)
+    big, digits = os.path.join(folder, "big.onnx"), os.path.join(ROOT, "examples/digits/digits.onnx")
+    tenon("convert", digits, "--external", "-o", big)
+    before = open(big + ".data", "rb").read()
+    r = tenon("bench", digits, "--weights", big, "--report", big + ".data", "--force")
+    check("external data of weights stay", r.returncode != 0 and open(big + ".data", "rb").read() == before, r.stderr)
     mine = os.path.join(folder, "mine.html")
     open(mine, "w").write("<html>mine</html>")
     r = tenon("bench", free, "--report", mine)

@@ -7,7 +7,7 @@
 #include "api/model.h"
 #include "base/machine.h"
 #include "base/platform.h"
-#include "cli/open.h"
+#include "cli/run/overrides.h"
 
 #include <time.h>
 
@@ -62,8 +62,13 @@ static int set_axes(Cli *c, Report *r) {
 // Whether a model has a batch that can be set.
 static tenon_status has_batch(Cli *c, const char *path, bool *out) {
   Model *m;
-  ModelOptions o = {.compiled = COMPILED_RUN};
-  TRY(cli_open(c, path, &o, &c->diag, &m));
+  ModelOptions o = {.target = opt_text(c, OPT_bench_target, NULL)};
+  int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_bench_type], &c->opt[OPT_bench_weights], &o);
+  c->misused |= rc != CLI_OK;
+  if (rc) return TENON_EINVAL;
+  TRY(open_with_overrides(c, path, &c->opt[OPT_bench_input], opt_text(c, OPT_bench_inputs, NULL), o,
+                          &m));
   const Body *b = m->graph->main;
   *out = false;
   for (int64_t i = 0; i < b->nparams; i++) {

@@ -5,10 +5,14 @@ usage: python3 -c TEXT MODEL INPUTS.npz OUTPUTS.npz|- SECONDS THREADS
 Prints one JSON object with the keys of `tenon bench --json`.  Outputs that are no arrays are named
 under "others".
 """
+import sys
+
+# A program given by -c finds modules in the current folder first: what lies beside a model is no code of ours.
+sys.path[:] = [p for p in sys.path if p]
+
 import json
 import resource
 import statistics
-import sys
 import time
 
 # Exit statuses of `tenon`: failed, and not supported.

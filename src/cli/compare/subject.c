@@ -92,7 +92,9 @@ int subject_options(Cli *c, const char *from, const OptionValue *pairs, Subject 
     bool pair = opt_split(c, pairs->text[i], &name, &value);
     if (!pair) name = pairs->text[i];
     const OptionRow *o = option_for(s, str_of(name));
-    if (!o) return unknown_option(c, s, from, name);
+    if (!o || !strcmp(o->name, "compiled")) return unknown_option(c, s, from, name);
+    if (!strcmp(o->complete, COMPLETE_READS))  // an input must be known before anything is written
+      return cli_usage(c, "%s: %s names a file; give --%s to the whole command", from, name, name);
     if ((o->kind == OK_FLAG) == pair)
       return cli_usage(c, pair ? "%s: %s takes no value" : "%s: %s needs a value: %s=%s", from,
                        name, name, o->value);

@@ -1,4 +1,4 @@
-// platform_process_test.c -- what process_collect gives: output, exit status, signals, limits.
+// platform_collect_test.c -- what process_collect gives: output, exit status, signals, limits.
 #include "base/process.h"
 #include "test.h"
 
