@@ -153,6 +153,8 @@ def order_room(case, a, i, ops, interp):
         if x.dtype.kind == "f":
             sizes.append(x.size)
             t.CopyFrom(onnx.numpy_helper.from_array(absolute(x), t.name))
+    for attribute in model.graph.node[0].attribute:  # Gemm's factors of the sum and of what is added to it
+        if attribute.name in ("alpha", "beta"): attribute.f = abs(attribute.f)
     try:
         y = np.asarray(interp(model.SerializeToString(), {n: absolute(np.asarray(x)) for n, x in case.feeds.items()})[i]).astype(np.float64)
     except engines.Refused:
