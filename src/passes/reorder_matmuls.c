@@ -12,6 +12,7 @@
 // Needs:      recognise-composites has run: the two products of attention are no chain.
 // Guarantees: the chain stays unless the new order is cheaper; floats only under FAST_REASSOC.
 #include "passes/passes.h"
+#include "rules/factor.h"
 
 enum { MAX_CHAIN = 64, DEFAULT_SIZE = 64 };
 
@@ -168,6 +169,22 @@ static double cost_now(const Chain *ch, const Node *old, const Node *n, int *at,
   return cost + step_cost(ch, from, middle, *at - 1, *fixed);
 }
 
+// Whether products of constants that follow one another are in the range of their data type.
+static bool constants_fit(const Chain *ch) {
+  DType t = type_of(ch->factor[0])->dtype;
+  for (int i = 0, end; i < ch->n; i = end) {
+    double peak = 1, terms = 1;
+    for (end = i; end < ch->n && ch->fixed[end]; end++) {
+      peak *= const_peak(ch->c->g, ch->factor[end]);
+      if (end > i) terms *= ch->size[end];
+    }
+    if (end - i > 1 && peak != 0 && (!is_normal_in(t, peak) || !is_finite_in(t, peak * terms)))
+      return false;
+    end = MAX(end, i + 1);
+  }
+  return true;
+}
+
 static Node *build(const Chain *ch, int i, int j) {
   if (i == j) return ch->factor[i];
   int k = ch->cut[i][j];
@@ -189,6 +206,7 @@ static Node *reorder(void *ctx, Node *n, Node *old) {
   int at = 0;
   bool fixed;
   if (ch->best[0][ch->n - 1] >= cost_now(ch, old, n, &at, &fixed)) return n;
+  if (dtype_is_float(type_of(n)->dtype) && !constants_fit(ch)) return n;
   Node *r = build(ch, 0, ch->n - 1);
   return r != ch->c->g->poison && type_of(r) == type_of(n) ? r : n;
 }

@@ -9,6 +9,7 @@
 #include "eval/window.h"
 
 #include "ops/order.h"
+#include "rules/factor.h"
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
@@ -53,7 +54,33 @@ static Node *per_channel(Graph *g, Node *v, int rank, Dim channels) {
 
 typedef struct Affinity {
   Node *scale, *shift;  // vectors: y = x * scale + shift
+  double *by, *to;      // their numbers, n of each
+  int64_t n;
 } Affinity;
+
+// The numbers of a norm as x * scale + shift; false where one is out of its data type's range.
+static bool norm_fits(Graph *g, const Node *n, Affinity *out) {
+  enum { GAMMA = 1, BETA, MEAN, VAR, END };
+  const batch_normalization_attrs *at = n->attrs;
+  DType t = type_of(n->src[0])->dtype;
+  const double *v[END];
+  int64_t count;
+  for (int i = GAMMA; i < END; i++) {
+    v[i] = const_numbers(g, n->src[i], &count);
+    if (!v[i] || (i > GAMMA && count != out->n)) return false;
+    out->n = count;
+  }
+  out->by = arena_array(&g->scratch, double, MAX(out->n, 1));
+  out->to = arena_array(&g->scratch, double, MAX(out->n, 1));
+  for (int64_t i = 0; i < out->n; i++) {
+    double by = v[GAMMA][i] / sqrt(v[VAR][i] + at->epsilon), to = v[BETA][i] - v[MEAN][i] * by;
+    bool vanished = is_finite_in(t, by) && !is_normal_in(t, v[GAMMA][i]);
+    if (!(vanished || is_normal_in(t, by)) || !is_finite_in(t, to)) return false;
+    out->by[i] = by;
+    out->to[i] = to;
+  }
+  return true;
+}
 
 static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
   const batch_normalization_attrs *at = n->attrs;
@@ -64,6 +91,7 @@ static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
     if (n->src[i]->op != OP_const || type_of(n->src[i])->dtype != t ||
         type_of(n->src[i])->rank != 1)
       return false;
+  if (!norm_fits(g, n, out)) return false;
   // In double, as the op itself computes, and rounded once.
   cast_attrs wide = {.to = DT_F64}, back = {.to = t};
   Node *in[5];
@@ -72,6 +100,25 @@ static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
   Node *o = N(g, sub, in[2], N(g, mul, in[3], s));
   out->scale = t == DT_F64 ? s : NA(g, cast, &back, s);
   out->shift = t == DT_F64 ? o : NA(g, cast, &back, o);
+  return true;
+}
+
+// Whether a convolution's weights and bias hold a scale and a shift, one number a channel or one
+// for all; NULL: none.
+static bool conv_takes(Graph *g, const Node *conv, const double *by, const double *to, int64_t n) {
+  const Node *w = conv->src[1], *bias = src_or_null(g, conv, 2);
+  DType t = type_of(w)->dtype;
+  int64_t count = 1;
+  const double *was = bias ? const_numbers(g, bias, &count) : NULL;
+  if (w->op != OP_const || type_of(w)->rank < 3 || (bias && !was)) return false;
+  int axis = is_form(conv, CF_CONV_TRANSPOSE) ? 1 : 0;
+  if (by && !weights_fit(g, w, axis, by, n)) return false;
+  for (int64_t i = 0; i < MAX(n, count); i++) {
+    double x = was ? was[count == 1 ? 0 : i] : 0;
+    if (by) x *= by[n == 1 ? 0 : i];
+    if (to) x += to[n == 1 ? 0 : i];
+    if (!is_finite_in(t, x)) return false;
+  }
   return true;
 }
 
@@ -95,7 +142,7 @@ static Node *conv_norm(Graph *g, const Match *m) {
   const Node *conv = m->root->src[0];
   Affinity n;
   if (!is_conv(conv) || !match_once(m, conv) || conv->src[1]->op != OP_const ||
-      !norm_constants(g, m->root, &n))
+      !norm_constants(g, m->root, &n) || !conv_takes(g, conv, n.by, n.to, n.n))
     return NULL;
   return scaled_conv(g, conv, n.scale, n.shift);
 }
@@ -118,7 +165,10 @@ static Node *conv_arith(Graph *g, const Match *m, bool add) {
         !same_type(conv, m->root))
       continue;
     Node *v = per_channel(g, m->root->src[1 - i], type_of(conv)->rank, type_of(conv)->dims[1]);
-    if (v) return add ? scaled_conv(g, conv, NULL, v) : scaled_conv(g, conv, v, NULL);
+    int64_t n = 1;
+    const double *x = v ? const_numbers(g, m->root->src[1 - i], &n) : NULL;
+    if (x && conv_takes(g, conv, add ? NULL : x, add ? x : NULL, n))
+      return add ? scaled_conv(g, conv, NULL, v) : scaled_conv(g, conv, v, NULL);
   }
   return NULL;
 }
@@ -262,6 +312,8 @@ static Node *gemm_mat_mul(Graph *g, const Match *m) {
   Node *x = m->root->src[0], *y = m->root->src[1], *bias = src_or_null(g, m->root, 2);
   DType t = type_of(x)->dtype;
   if (!dtype_is_float(t) || type_of(x)->rank != 2 || type_of(y)->rank != 2) return NULL;
+  if (at->alpha != 0 && !is_normal_in(t, at->alpha)) return NULL;
+  if (bias && at->beta != 0 && !is_normal_in(t, at->beta)) return NULL;
   transpose_attrs swap = {.perm = {2, (int64_t[]){1, 0}}};
   if (at->transA) x = NA(g, transpose, &swap, x);
   if (at->transB) y = NA(g, transpose, &swap, y);

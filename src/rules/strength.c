@@ -4,6 +4,7 @@
 // Runs after composites were recognised: some of it destroys their spellings.
 #include "rules/affine.h"
 
+#include "rules/factor.h"
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
@@ -31,6 +32,23 @@ static bool powers_of_two(const Match *m) {
     if (frexp(x, &power) != 0.5 || power < -12 || power > 13) return false;
   }
   return true;
+}
+
+// ---- constants that are merged ----
+
+static bool merges_product(const Match *m) {
+  return product_fits(m->g, m->var[SLOT_b], m->var[SLOT_c]);
+}
+static bool merges_sum(const Match *m) { return sum_fits(m->g, m->var[SLOT_b], m->var[SLOT_c]); }
+static bool merges_difference(const Match *m) {
+  return difference_fits(m->g, m->var[SLOT_c], m->var[SLOT_b]);
+}
+static bool has_reciprocal(const Match *m) {
+  return is_float(m) && reciprocal_fits(m->g, m->var[SLOT_b]);
+}
+static bool factors_add(const Match *m) {
+  const Node *x = m->var[SLOT_b], *y = m->var[SLOT_c];
+  return x->op != OP_const || y->op != OP_const || sum_fits(m->g, x, y);
 }
 
 // ---- powers ----
@@ -214,16 +232,16 @@ static Node *reduce_units(Graph *g, const Match *m) {
 static const Rule strength[] = {
     // clang-format off
     //   name             find                                      put
-    RULE("add.consts",    P(add, P(add, Y(a), K(b)), K(c)),         P(add, a, P(add, b, c)), .fast = FAST_REASSOC, .example = F(CD "%s = add(%x, %c) %r = add(%s, %d)")),
+    RULE("add.consts",    P(add, P(add, Y(a), K(b)), K(c)),         P(add, a, P(add, b, c)), .fast = FAST_REASSOC, .when = merges_sum, .example = F(CD "%s = add(%x, %c) %r = add(%s, %d)")),
     RULE("add.int_consts", P(add, P(add, Y(a), K(b)), K(c)),        P(add, a, P(add, b, c)), .when = is_int, .example = I(ID "%s = add(%x, %c) %r = add(%s, %d)")),
-    RULE("mul.consts",    P(mul, P(mul, Y(a), K(b)), K(c)),         P(mul, a, P(mul, b, c)), .fast = FAST_REASSOC, .example = F(CD "%s = mul(%x, %c) %r = mul(%s, %d)")),
+    RULE("mul.consts",    P(mul, P(mul, Y(a), K(b)), K(c)),         P(mul, a, P(mul, b, c)), .fast = FAST_REASSOC, .when = merges_product, .example = F(CD "%s = mul(%x, %c) %r = mul(%s, %d)")),
     RULE("mul.int_consts", P(mul, P(mul, Y(a), K(b)), K(c)),        P(mul, a, P(mul, b, c)), .when = is_int, .example = I(ID "%s = mul(%x, %c) %r = mul(%s, %d)")),
     RULE("sub.const",     P(sub, Y(a), K(b)),                       P(add, a, P(neg, b)), .when = is_float, .example = F(CD "%r = sub(%x, %c)")),   // the same rounding
-    RULE("sub.from_sum",  P(sub, K(c), P(add, Y(a), K(b))),         P(sub, P(sub, c, b), a), .fast = FAST_REASSOC, .example = F(CD "%s = add(%x, %d) %r = sub(%c, %s)")),
+    RULE("sub.from_sum",  P(sub, K(c), P(add, Y(a), K(b))),         P(sub, P(sub, c, b), a), .fast = FAST_REASSOC, .when = merges_difference, .example = F(CD "%s = add(%x, %d) %r = sub(%c, %s)")),
     RULE("sub.sum",       P(sub, P(add, a, b), b),                  a, .when = is_int, .example = I("%s = add(%x, %y) %r = sub(%s, %y)")),
-    RULE("add.factor",    P(add, ONCE(mul, a, b), ONCE(mul, a, c)), P(mul, a, P(add, b, c)), .fast = FAST_REASSOC, .example = F("%s = mul(%x, %y) %t = mul(%x, %z) %r = add(%s, %t)")),
+    RULE("add.factor",    P(add, ONCE(mul, a, b), ONCE(mul, a, c)), P(mul, a, P(add, b, c)), .fast = FAST_REASSOC, .when = factors_add, .example = F("%s = mul(%x, %y) %t = mul(%x, %z) %r = add(%s, %t)")),
     RULE("div.exact",     P(div, a, K(b)),                          P(mul, a, P(reciprocal, b)), .when = powers_of_two, .example = F("%c = const f32[4] {2, 0.25, -8, 1} %r = div(%x, %c)")),
-    RULE("div.const",     P(div, Y(a), K(b)),                       P(mul, a, P(reciprocal, b)), .fast = FAST_REASSOC, .when = is_float, .example = F(CD "%r = div(%x, %c)")),
+    RULE("div.const",     P(div, Y(a), K(b)),                       P(mul, a, P(reciprocal, b)), .fast = FAST_REASSOC, .when = has_reciprocal, .example = F(CD "%r = div(%x, %c)")),
     RULE("div.reciprocal", P(div, NUM(1), a),                       P(reciprocal, a), .when = is_float, .example = F("%c = const f32[] {1} %r = div(%c, %x)")),
     RULE("mul.reciprocal", P(mul, a, ONCE(reciprocal, Y(b))),       P(div, a, b), .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%s = reciprocal(%y) %r = mul(%x, %s)")),
     RULE("pow.three",     P(pow, a, NUM(3)),                        P(mul, a, P(mul, a, a)), .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%c = const f32[] {3} %r = pow(%x, %c)")),

@@ -7,6 +7,7 @@
 #include "eval/attention.h"
 #include "eval/movement.h"
 #include "eval/norm.h"
+#include "rules/factor.h"
 #include "rules/letters.h"
 #include "rules/recognise/recognise.h"
 #include "rules/rules.h"
@@ -269,6 +270,12 @@ static bool dims_agree(const Scores *s, const Node *k, const Node *v) {
          q->dims[1]->value % tk->dims[1]->value == 0;
 }
 
+// Scores are scaled in f32 where they are not f64; a softcap is divided by as well.
+static bool scale_fits(DType t, double x) {
+  DType wide = t == DT_F64 ? DT_F64 : DT_F32;
+  return is_normal_in(wide, x) && is_normal_in(wide, 1 / x);
+}
+
 static Node *make_attention(Graph *g, const Match *m) {
   Node *guarded, *soft = under_guard(m, m->var[SLOT_a], &guarded), *v = rec_uncast(m->var[SLOT_b]);
   if (!soft || soft->op != OP_softmax) return NULL;
@@ -279,6 +286,7 @@ static Node *make_attention(Graph *g, const Match *m) {
   if (!read_scores(&s, soft->src[0]) || s.rank != rank || s.scale <= 0 || g->status) return NULL;
   if (guarded && guarded != s.mask) return NULL;
   DType t = type_of(m->root)->dtype;
+  if (!scale_fits(t, s.scale) || (s.softcap > 0 && !scale_fits(t, s.softcap))) return NULL;
   if (type_of(s.q)->dtype != t || type_of(s.k)->dtype != t || type_of(v)->dtype != t) return NULL;
   Node *k1 = unrepeated(g, s.k), *v1 = unrepeated(g, v);
   if (k1 && v1 && dims_agree(&s, k1, v1)) {
@@ -343,6 +351,7 @@ static Node *take_factor(Graph *g, const Match *m) {
   for (int i = 0; i < (past ? 1 : 2); i++) {
     Node *x = unscaled_below(g, n->src[i], 4, &factor);
     if (!x || type_of(x) != type_of(n->src[i])) continue;
+    if (!scale_fits(t->dtype, at.scale * factor)) continue;
     at.scale *= factor;
     src[i] = x;
     return node_new(g, OP_attention, (int)n->nsrc, src, &at, 1, n->name);

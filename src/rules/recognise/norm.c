@@ -5,6 +5,7 @@
 // the norm of a reshaped tensor, reshaped back.
 #include "eval/norm.h"
 #include "eval/reduce.h"
+#include "rules/factor.h"
 #include "rules/letters.h"
 #include "rules/recognise/recognise.h"
 #include "rules/rules.h"
@@ -182,7 +183,10 @@ static Node *narrow_norm(Graph *g, const Match *m) {
   if (norm->op == OP_rms_normalization) {
     src[1] = rec_uncast(src[1]);
     double one;
-    if (node_splat(g, src[1], &one)) src[1] = node_scalar(g, type_of(src[0])->dtype, one);
+    DType t = type_of(src[0])->dtype;
+    bool known = node_splat(g, src[1], &one);
+    if (known && one != 0 && !is_normal_in(t, one)) return NULL;
+    if (known) src[1] = node_scalar(g, t, one);
   }
   return node_new(g, norm->op, (int)norm->nsrc, src, norm->attrs, 1, m->root->name);
 }

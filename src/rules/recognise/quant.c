@@ -9,6 +9,7 @@
 #include "eval/quant.h"
 #include "eval/scalar.h"
 #include "ops/order.h"
+#include "rules/factor.h"
 #include "rules/letters.h"
 #include "rules/recognise/recognise.h"
 #include "rules/rules.h"
@@ -140,6 +141,18 @@ static bool keeps_ties(double xs, double ws, double ys) {
   return true;
 }
 
+// Scales joined to one, of all channels; y may be NULL.  What is not known here is taken to fit.
+static bool scales_fit(Graph *g, const Quant *x, const Quant *w, const Quant *y) {
+  int64_t nx, nw, ny = 1;
+  const double one = 1, *xs = numbers(g, x->scale, &nx), *ws = numbers(g, w->scale, &nw),
+               *ys = y ? numbers(g, y->scale, &ny) : &one;
+  if (!xs || !ws || !ys || nx != 1 || ny != 1) return true;
+  for (int64_t i = 0; i < nw; i++)
+    if (!is_normal_in(DT_F32, xs[0] * ws[i]) || !is_normal_in(DT_F32, xs[0] * ws[i] / ys[0]))
+      return false;
+  return true;
+}
+
 // Of all channels.  Scales that are not known here may move a tie by one step.
 static bool all_keep_ties(Graph *g, const Quant *x, const Quant *w, const Quant *y) {
   int64_t nx, nw, ny;
@@ -165,7 +178,7 @@ static Node *make_q_conv(Graph *g, const Match *m) {
   Node *conv = under_relu(g, m->root->src[0], &y), *bias = NULL;
   if (conv->op != OP_conv || node_channels_last(conv) || !match_once(m, conv)) return NULL;
   if (!dequantised(g, conv->src[0], -1, &x) || !dequantised(g, conv->src[1], 0, &w)) return NULL;
-  if (!all_keep_ties(g, &x, &w, &y)) return NULL;
+  if (!all_keep_ties(g, &x, &w, &y) || !scales_fit(g, &x, &w, &y)) return NULL;
   if (src_or_null(g, conv, 2)) {
     bias = bias_of(g, conv->src[2], &x, &w);
     if (!bias) return NULL;
@@ -181,7 +194,7 @@ static Node *make_q_mat_mul(Graph *g, const Match *m) {
   if (product->op != OP_mat_mul || !match_once(m, product)) return NULL;
   int columns = type_of(product->src[1])->rank == 2 ? 1 : -1;
   if (!dequantised(g, product->src[0], -1, &x) || !dequantised(g, product->src[1], columns, &w) ||
-      !all_keep_ties(g, &x, &w, &y))
+      !all_keep_ties(g, &x, &w, &y) || !scales_fit(g, &x, &w, &y))
     return NULL;
   return N(g, q_linear_mat_mul, x.x, x.scale, x.zero, w.x, w.scale, w.zero, y.scale, y.zero);
 }
@@ -287,7 +300,7 @@ static Node *integer_mat_mul(Graph *g, const Match *m) {
   int columns = type_of(n->src[1])->rank == 2 ? 1 : -1;
   if (!dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], columns, &w) ||
       type_of(n->src[0])->rank < 2 || type_of(n->src[1])->rank < 2 ||
-      !zeros_fit(g, &x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
+      !zeros_fit(g, &x, &w, type_of(n)->dims[type_of(n)->rank - 1]) || !scales_fit(g, &x, &w, NULL))
     return NULL;
   return in_float(g, N(g, mat_mul_integer, x.x, w.x, x.zero, w.zero), N(g, mul, x.scale, w.scale));
 }
@@ -298,7 +311,7 @@ static Node *integer_gemm(Graph *g, const Match *m) {
   Quant x, w;
   if (at->transA || at->alpha != 1 || at->beta != 1 || !dequantised(g, n->src[0], -1, &x) ||
       !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) ||
-      !zeros_fit(g, &x, &w, type_of(n)->dims[1]))
+      !zeros_fit(g, &x, &w, type_of(n)->dims[1]) || !scales_fit(g, &x, &w, NULL))
     return NULL;
   Node *rows = at->transB ? transpose_to(g, w.x, 2, (int64_t[]){1, 0}) : w.x;
   Node *sum = N(g, mat_mul_integer, x.x, rows, x.zero, w.zero), *bias = src_or_null(g, n, 2);
@@ -321,7 +334,8 @@ static Node *integer_conv(Graph *g, const Match *m) {
   int rank = type_of(n)->rank;
   Quant x, w;
   if (rank < 3 || node_channels_last(n) || !dequantised(g, n->src[0], -1, &x) ||
-      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(g, &x, &w, type_of(n->src[1])->dims[0]))
+      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(g, &x, &w, type_of(n->src[1])->dims[0]) ||
+      !scales_fit(g, &x, &w, NULL))
     return NULL;
   Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
   if (bias) bias = by_channel(g, bias, rank);
