@@ -6,7 +6,10 @@
 
 #include <stdatomic.h>
 
+enum { TRIM_FROM = 32 << 20 };
+
 static atomic_int_least64_t used;   // bytes
+static atomic_int_least64_t loose;  // freed since the last trim, of what has no pages of its own
 static atomic_int_least64_t spent;  // by other processes, nanoseconds
 static _Thread_local int64_t ceiling;
 static _Thread_local int64_t limit;    // that the ceiling was made of, for the message
@@ -28,20 +31,40 @@ int64_t mem_ceiling(int64_t bytes) {
 
 int64_t mem_left(void) { return ceiling ? MAX(ceiling - mem_used(), 0) : INT64_MAX; }
 
+// Upper bounds of glibc's malloc: a head and a size in steps of 16; an aligned block is cut from
+// one that is larger by the alignment and the smallest block, and small rests are hardly used
+// again.
+int64_t mem_taken(int64_t bytes) {
+  enum { ALIGNED_FROM = 64, HEAD = 24, ALIGNED_HEAD = 128 };
+  if (bytes >= platform->pages_from) return bytes;
+  return bytes + (bytes < ALIGNED_FROM ? HEAD : ALIGNED_HEAD);
+}
+
+// One small block that is in use keeps the allocator from giving back all those below it, and a
+// mapped block would come on top of them.
+static void give_back(void) {
+  if (atomic_load_explicit(&loose, memory_order_relaxed) < TRIM_FROM) return;
+  atomic_store_explicit(&loose, 0, memory_order_relaxed);
+  platform->trim();
+}
+
 void *mem_alloc(int64_t bytes) {
   if (bytes < 0) return NULL;
-  if (ceiling && bytes > mem_left()) {
+  if (ceiling && mem_taken(bytes) > mem_left()) {
     refused = true;
     return NULL;
   }
+  if (ceiling && bytes >= platform->pages_from) give_back();
   void *p = platform->alloc(bytes);
-  if (p) atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+  if (p) atomic_fetch_add_explicit(&used, mem_taken(bytes), memory_order_relaxed);
   return p;
 }
 
 void mem_free(void *p, int64_t bytes) {
   if (!p) return;
-  atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&used, mem_taken(bytes), memory_order_relaxed);
+  if (bytes < platform->pages_from)
+    atomic_fetch_add_explicit(&loose, mem_taken(bytes), memory_order_relaxed);
   platform->free(p, bytes);
 }
 

@@ -1,15 +1,18 @@
 // budget.h -- what a compilation or a run may take: memory and processor time, and what took it.
 //
-// Every byte of mem_alloc is counted, for the process as a whole.  A ceiling belongs to a thread:
-// while one is set, what would make the process hold more is refused, and mem_alloc returns NULL.
-// So threads with ceilings of their own need no locks, and count what others hold.  Processor time
-// is that of the thread which compiles, and of the processes that make code for it.
+// Every block of mem_alloc is counted, with what the allocator adds to it (mem_taken), for the
+// process as a whole.  A ceiling belongs to a thread: while one is set, what would make the process
+// hold more is refused, and mem_alloc returns NULL.  So threads with ceilings of their own need no
+// locks, and count what others hold.  Processor time is that of the thread which compiles, and of
+// the processes that make code for it.
 #ifndef TENON_BASE_BUDGET_H
 #define TENON_BASE_BUDGET_H
 
 #include "base/base.h"
 
 int64_t mem_used(void);  // bytes that the process holds
+// What a block of so many bytes takes: the allocator's own words and what aligning leaves unused.
+int64_t mem_taken(int64_t bytes);
 // Sets the thread's ceiling and returns the one before; 0: none.
 int64_t mem_ceiling(int64_t bytes);
 int64_t mem_left(void);  // below the ceiling; INT64_MAX: there is none

@@ -23,6 +23,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #ifdef UNDER_ASAN
 enum { MAP_FROM = 64 << 20 };  // mapped pages have no red zones
@@ -58,6 +61,12 @@ static void posix_free(void *p, int64_t bytes) {
     munmap(p, (size_t)bytes);
   else
     free(p);
+}
+
+static void posix_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 // ---- files ----
@@ -296,6 +305,7 @@ static int64_t posix_now(void) {
 static int64_t posix_file_time(void) { return time(NULL); }
 
 const Platform platform_posix = {
+    .trim = posix_trim,
     .alloc = posix_alloc,
     .free = posix_free,
     .pages_from = MAP_FROM,

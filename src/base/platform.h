@@ -32,6 +32,7 @@ typedef struct Platform {
   // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
   void *(*alloc)(int64_t bytes);
   void (*free)(void *p, int64_t bytes);
+  void (*trim)(void);   // gives free memory that the allocator keeps back to the system
   int64_t pages_from;   // a block of so many bytes has pages of its own, at a multiple of PAGE
   int64_t chunk_bytes;  // arenas ask for this much at least; 0: for each object apart, in a test
   // Files.  Each returns 0 or a positive errno value.

@@ -3,9 +3,11 @@
 // Every value is in its run's doubly linked list, so that run_deinit finds what an early exit left
 // behind.  Values are made and released on the run's own thread only, never inside parallel_for.
 //
-// Guarantees: live_bytes is the sum over the list and never passes max_bytes; releasing nests to
-//             any depth.
+// Guarantees: live_bytes is what the allocator gave for the list and never passes max_bytes;
+//             releasing nests to any depth.
 #include "eval/value.h"
+
+#include "base/budget.h"
 
 #include <stdio.h>
 
@@ -128,6 +130,14 @@ static int64_t block_bytes(int64_t bytes) {
   return bytes ? (bytes + DATA_ALIGN - 1) & ~(int64_t)(DATA_ALIGN - 1) : DATA_ALIGN;
 }
 
+// What a value takes for its data, and for its items.
+static int64_t data_taken(const Value *v) {
+  return v->owns_data ? mem_taken(block_bytes(v->data_bytes)) : 0;
+}
+static int64_t items_taken(const Value *v) {
+  return v->items_bytes ? mem_taken(v->items_bytes) : 0;
+}
+
 // Frees one value and what it owns; its items and owner are the caller's business.
 static void free_value(Value *v) {
   Run *r = v->run;
@@ -136,7 +146,7 @@ static void free_value(Value *v) {
   else
     r->values = v->next;
   if (v->next) v->next->prev = v->prev;
-  r->live_bytes -= (v->owns_data ? v->data_bytes : 0) + v->items_bytes;
+  r->live_bytes -= mem_taken((int64_t)sizeof(*v)) + data_taken(v) + items_taken(v);
   if (v->owns_data) mem_free(v->data, block_bytes(v->data_bytes));
   mem_free(v->items, v->items_bytes);
   if (!keep_value(r->keep, v)) mem_free(v, (int64_t)sizeof(*v));
@@ -175,10 +185,16 @@ tenon_status run_over_limit(Run *r, Where at, const char *what, int64_t bytes) {
               (long long)r->max_bytes);
 }
 
-static tenon_status new_value(Run *r, ValueKind kind, Value **out) {
+static tenon_status new_value(Run *r, Where at, ValueKind kind, Value **out) {
+  int64_t bytes = mem_taken((int64_t)sizeof(Value));
+  *out = NULL;
+  if (!charge(r, bytes)) return run_over_limit(r, at, "one more value is too much", bytes);
   Value *v = take_value(r->keep);
+  if (!v) {
+    r->live_bytes -= bytes;
+    return fail(r->diag, TENON_ENOMEM, at, "out of memory");
+  }
   *out = v;
-  if (!v) return fail(r->diag, TENON_ENOMEM, NOWHERE, "out of memory");
   v->kind = (uint8_t)kind;
   v->run = r;
   v->refs = 1;
@@ -203,7 +219,7 @@ static tenon_status new_tensor(Run *r, Where at, DType t, int rank, const int64_
   if (!shape_count(rank, dims, &n) || !dtype_bytes(t, n, &bytes) || bytes > INT64_MAX - DATA_ALIGN)
     return fail(r->diag, TENON_EINVAL, at, "result %s%s is too large", dtype_name(t),
                 shape_text(rank, dims).s);
-  TRY(new_value(r, VK_TENSOR, out));
+  TRY(new_value(r, at, VK_TENSOR, out));
   Value *v = *out;
   v->dtype = t;
   v->rank = rank;
@@ -216,8 +232,8 @@ static tenon_status new_tensor(Run *r, Where at, DType t, int rank, const int64_
 tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *dims, Value **out) {
   TRY(new_tensor(r, at, t, rank, dims, out));
   Value *v = *out;
-  bool within = charge(r, v->data_bytes);
-  int64_t bytes = v->data_bytes;
+  int64_t bytes = mem_taken(block_bytes(v->data_bytes));
+  bool within = charge(r, bytes);
   if (within) {
     v->data = mem_alloc(block_bytes(v->data_bytes));
     v->owns_data = true;
@@ -250,18 +266,18 @@ tenon_status value_alias(Run *r, Value *v, int rank, const int64_t *dims, Value 
 void *value_take_data(Value *v, int64_t *out_bytes) {
   *out_bytes = 0;
   if (v->kind != VK_TENSOR || !v->owns_data || v->refs != 1) return NULL;
+  v->run->live_bytes -= data_taken(v);
   v->owns_data = false;
-  v->run->live_bytes -= v->data_bytes;
   *out_bytes = block_bytes(v->data_bytes);
   return v->data;
 }
 
 tenon_status value_sequence(Run *r, DType elem, int64_t n, Value **out) {
-  TRY(new_value(r, VK_SEQUENCE, out));
+  TRY(new_value(r, NOWHERE, VK_SEQUENCE, out));
   Value *v = *out;
   int64_t bytes = 0;
   bool counts = n >= 0 && ck_mul(n, (int64_t)sizeof(Value *), &bytes);
-  bool within = counts && charge(r, bytes), ok = within;
+  bool within = counts && charge(r, bytes ? mem_taken(bytes) : 0), ok = within;
   v->elem_dtype = elem;
   if (ok) {
     v->items_bytes = bytes;

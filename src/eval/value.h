@@ -57,8 +57,8 @@ struct Run {
   Arena strings;  // bytes of strings made during the run
   Arena scratch;  // marked and reset around each op by whoever calls eval
   Value *values;  // all live values
-  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much
-  // again.
+  // Of values, as the allocator takes them.  max_bytes 0 = no limit but the machine's; strings and
+  // scratch may take as much again.
   int64_t live_bytes, peak_bytes, max_bytes;
   bool over_limit;     // something was refused because of max_bytes
   uint64_t seed;       // of random ops

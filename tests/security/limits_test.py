@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """limits_test.py TENON [EVERY] -- hostile models of at most 1 MiB: what compiling and running them may take.
 
-300 have a few nodes with large attributes, constants that fold, or loops.  Others nest bodies, or have very many nodes, symbols, long names or
+300 have a few nodes with large attributes, constants that fold, or loops.  Others nest bodies, or have very many nodes, items of sequences, symbols, long names or
 lists.  `tenon compile` must end within 60 s of processor time and
 2 GiB over all processes; `tenon run --max-memory 1G` must stay below 1.1 GB.  Both either succeed or refuse with a message that names the
 node, or the part of the file or of the compilation at work, and the limit.  Then models of all formats are compiled and run with limits from
@@ -40,6 +40,14 @@ def loop(trips, size):
                         [t("i", T.INT64, []), t("c", T.BOOL, []), t("a", T.FLOAT, [size])],
                         [t("c2", T.BOOL, []), t("a2", T.FLOAT, [size])])
     return [h.make_node("Loop", ["n", "", "x"], ["y"], "loop", body=body)], line(size), [ints("n", trips)]
+
+
+def sequence(n, last):
+    """A sequence of n items, joined again; or, without the others, its last item, expanded to 100 million elements and copied."""
+    nodes = [h.make_node("Expand", ["x", "s"], ["e"], "expand"), h.make_node("SplitToSequence", ["e"], ["q"], "split", axis=0, keepdims=int(not last))]
+    if not last: return nodes + [h.make_node("ConcatFromSequence", ["q"], ["y"], "join", axis=0)], line(1), [ints("s", [n])]
+    nodes += [h.make_node("SequenceAt", ["q", "k"], ["l"], "last"), h.make_node("Expand", ["l", "t"], ["c"], "large"), h.make_node("Abs", ["c"], ["y"], "copy")]
+    return nodes, line(1), [ints("s", [n]), ints("k", -1), ints("t", [10**8])]
 
 
 def one(op, inputs, init, x, **attrs): return [h.make_node(op, inputs, ["y"], "node", **attrs)], x, init
@@ -162,6 +170,8 @@ MANY = {
     "attributes": (lambda s: attributes(min(s, 40000)), COUNTS),
     "outputs": (lambda s: outputs(s), COUNTS),
     "sparse": (lambda s: sparse(s, 10**7), [1, 6, 7, 30, 200]),
+    "sequence": (lambda s: sequence(s, False), [1000, 1000003, 4000000]),
+    "last_of_sequence": (lambda s: sequence(s, True), [1000, 1600000]),
     "range": (lambda s: one("Range", ["a", "b", "d"], [nh.from_array(np.array(v, np.float32), n) for n, v in (("a", 0), ("b", 2.0**s), ("d", 1))], line(1)), [4, 16, 24, 32, 50]),
     "one_hot": (lambda s: ([h.make_node("Cast", ["x"], ["i"], to=T.INT64), h.make_node("OneHot", ["i", "d", "v"], ["y"], "hot")], line(8), [ints("d", 1 << s), ones("v", 2)]), [4, 16, 24, 32, 50]),
     "einsum": (lambda s: one("Einsum", ["x", "x"], [], line(2, 2), equation=",".join([" " * s + "ij", "jk" + " " * s]) + "->ik"), [1, 1000, 100000]),
