@@ -54,10 +54,10 @@ def run_interp(data, feeds):
     return list(out.values())
 
 
-def run_compiled(data, feeds, exact, target="cpu"):
-    """Compiled code; target "ref": its loops, interpreted, which takes a twentieth of the time."""
+def run_compiled(data, feeds, exact, target="cpu", tier="full"):
+    """Compiled code; target "ref": its loops, interpreted, which takes a twentieth of the time.  Tier "auto" would compare quick code alone."""
     try:
-        m = tenon.compile(data, target=target, threads=1, math="exact" if exact else "default", cache=False)
+        m = tenon.compile(data, target=target, threads=1, math="exact" if exact else "default", cache=False, tier=tier)
         out = m(dict(feeds))
     except tenon.InternalError:
         raise
