@@ -3,26 +3,39 @@
 // The threads of several programs use it one at a time, so that there is one set of processes.
 // These begin no kernel while somebody compiles (CodegenOptions.background).
 //
-// A kernel whose full form cannot be made keeps its quick one: it runs, but the program is not
-// written to a file.
+// The thread has what is left of the compilation's limits, and so have its processes.  What it
+// fails to make is tried again whenever the program is written to a file, by the processes of the
+// shared pool.  A kernel whose full form cannot be made then keeps its quick one: it runs, but the
+// program is not written.
 //
 // Needs:      a program with quick code, whose owner calls upgrade_stop before it frees it.
-// Guarantees: nothing of the program changes but Program.swapped, once.  No run waits, and none
+// Guarantees: nothing of the program changes but Program.swapped, once for an attempt.  No run
+// waits, and none
 //             fails because of it.  A forked child has no such thread: it keeps the code that it
 //             has, and frees nothing that the thread may have been changing.
 #include "targets/upgrade.h"
 
+#include "base/budget.h"
 #include "base/process.h"
 
 #include <pthread.h>
 
 enum { CODE_ALIGN = 64 };
 
+typedef struct Made Made;
+struct Made {
+  ProgCode code;
+  Made *before;  // a run may still use it
+};
+
 typedef struct Upgrade {
   Program *program;
   Arena arena;  // the caller's until the thread begins, then the thread's until it is joined
   Machine machine;
-  UpgradeKernels k;
+  UpgradeKernels k;  // whose code becomes full
+  Code *code;        // k.code
+  BudgetShare budget;
+  int64_t memory_left;  // below the ceiling, when the compilation ended; INT64_MAX: there is none
   Codegen *codegen;
   void *thread;  // NULL: joined
   int forks;     // of the process that has it
@@ -30,7 +43,8 @@ typedef struct Upgrade {
   pthread_mutex_t joining;
   Diag diag;         // why the full code is not there
   const char *lack;  // or the code of one kernel
-  ProgCode made;
+  Made *made;
+  bool full;  // the last one has full code alone
 } Upgrade;
 
 // One program's kernels at a time.
@@ -82,36 +96,77 @@ Str join_code(const Code *code, const int64_t *kernel, int64_t n, const Machine 
 
 // ---- the thread ----
 
-static tenon_status make_code(Upgrade *u, Diag *d) {
-  UpgradeKernels *k = &u->k;
+// Puts all code into place.
+static tenon_status publish(Upgrade *u, Diag *d) {
   Program *p = u->program;
-  Code *code = arena_array(&u->arena, Code, k->n);
+  Made *made = arena_new(&u->arena, Made);
   int64_t *entry = arena_array(&u->arena, int64_t, p->nkernels);
-  CodeCall call = {.no_cache = k->no_cache, .key = k->key, .go_on = true};
-  TRY(codegen_build_with(u->codegen, &u->machine, CODE_IMAGE, k->text, k->n, &call, &u->arena, code,
-                         d));
-  for (int64_t i = 0; i < k->n; i++) {
-    bool large = !code[i].failed && code[i].n > k->most_bytes;
-    if (!code[i].failed && !large) continue;
-    if (k->code[i].quick) u->lack = large ? "it has too much machine code" : code[i].failed;
-    code[i] = k->code[i];
-  }
   for (int32_t i = 0; i < p->nkernels; i++) entry[i] = p->kernel[i].entry;
-  Str all = join_code(code, k->kernel, k->n, &u->machine, &u->arena, entry);
+  Str all = join_code(u->code, u->k.kernel, u->k.n, &u->machine, &u->arena, entry);
   char *mapped = code_map(all.p, all.n);
   if (!mapped) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
-  u->made = (ProgCode){.code = mapped, .code_bytes = all.n, .entry = entry};
-  atomic_store(&p->swapped, &u->made);
+  made->code = (ProgCode){.code = mapped, .code_bytes = all.n, .entry = entry};
+  made->before = u->made;
+  u->made = made;
+  atomic_store(&p->swapped, &made->code);
   return TENON_OK;
+}
+
+// Full code for the kernels that have none.
+static tenon_status make_code(Upgrade *u, Codegen *codegen, Diag *d) {
+  UpgradeKernels *k = &u->k;
+  Code *code = arena_array(&u->arena, Code, k->n);
+  Str *text = arena_array(&u->arena, Str, k->n);
+  int64_t *which = arena_array(&u->arena, int64_t, k->n), n = 0, nfull = 0;
+  CodeCall call = {.no_cache = k->no_cache, .key = k->key, .go_on = true};
+  u->lack = NULL;
+  for (int64_t i = 0; i < k->n; i++)
+    if (u->code[i].quick) text[n] = k->text[i], which[n++] = i;
+  TRY(codegen_build_with(codegen, &u->machine, CODE_IMAGE, text, n, &call, &u->arena, code, d));
+  for (int64_t i = 0; i < n; i++) {
+    bool large = !code[i].failed && code[i].n > k->most_bytes;
+    if (code[i].failed || large)
+      u->lack = large ? "it has too much machine code" : code[i].failed;
+    else
+      u->code[which[i]] = code[i], nfull++;
+  }
+  if (n && !nfull) return TENON_OK;
+  TRY(publish(u, d));
+  u->full = !u->lack;
+  return TENON_OK;
+}
+
+static tenon_status make_shared(Upgrade *u, Diag *d) {
+  Codegen *shared;
+  TRY(codegen_shared(u->k.threads, d, &shared));
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = make_code(u, shared, d);
+  trap_leave(&t);
+  codegen_release(shared);
+  return t.status;
+}
+
+// With what was left of the compilation's limits.  Others may hold more by now than they did then.
+static void attempt(Upgrade *u, bool background) {
+  BudgetShare was = budget_share(), b = u->budget;
+  int64_t ceiling;
+  Trap t;
+  if (b.ceiling) b.ceiling = ck_add(mem_used(), u->memory_left, &ceiling) ? ceiling : INT64_MAX;
+  diag_init(&u->diag);
+  trap_enter(&t, &u->diag);
+  if (setjmp(t.env) == 0) {
+    budget_take(b);
+    t.status = background ? make_code(u, u->codegen, &u->diag) : make_shared(u, &u->diag);
+  }
+  trap_leave(&t);
+  budget_take(was);
 }
 
 static void *run_upgrade(void *ctx) {
   Upgrade *u = ctx;
-  Trap t;
   if (!take_turn(u)) return NULL;
-  trap_enter(&t, &u->diag);
-  if (setjmp(t.env) == 0) t.status = make_code(u, &u->diag);
-  trap_leave(&t);
+  attempt(u, true);
   give_turn(u);
   return NULL;
 }
@@ -125,11 +180,21 @@ static void join_thread(Upgrade *u) {
   pthread_mutex_unlock(&u->joining);
 }
 
+// Another schedule of the kernel may do, which takes another compilation.
+static tenon_status say_lack(const Upgrade *u, Diag *d) {
+  const char *why = u->lack ? u->lack : u->diag.text;
+  tenon_status s = u->lack ? TENON_EUNSUPPORTED : u->diag.status ? u->diag.status : TENON_EIO;
+  fail(d, s, NOWHERE, "%s no full code: %.*s", u->lack ? "a kernel has" : "the kernels have",
+       (int)strcspn(why, "\n"), why);
+  diag_note(d, "compile with tier=full to write the model to a file");
+  return s;
+}
+
 // What is written to a file is full code.
 static tenon_status settle(const Program *p, Diag *d) {
   Upgrade *u = p->upgrade;
   if (u->forks != process_forks())
-    return atomic_load(&p->swapped)
+    return u->full
                ? TENON_OK
                : fail(d, TENON_EUNSUPPORTED, NOWHERE,
                       "a forked process has the quick code of its parent, which is not written: "
@@ -138,10 +203,11 @@ static tenon_status settle(const Program *p, Diag *d) {
   if (u->codegen) codegen_hurry(u->codegen);
   pthread_mutex_unlock(&turn_lock);
   join_thread(u);
-  if (u->lack) return fail(d, TENON_EINTERNAL, NOWHERE, "a kernel has no full code: %s", u->lack);
-  if (atomic_load(&p->swapped)) return TENON_OK;
-  return fail(d, u->diag.status ? u->diag.status : TENON_ECANCELLED, NOWHERE,
-              "the full code of the kernels could not be made: %s", u->diag.text);
+  pthread_mutex_lock(&u->joining);
+  if (!u->full && u->code) attempt(u, false);
+  tenon_status made = u->full ? TENON_OK : say_lack(u, d);
+  pthread_mutex_unlock(&u->joining);
+  return made;
 }
 
 static void copy_kernels(Upgrade *u, const UpgradeKernels *k) {
@@ -156,7 +222,7 @@ static void copy_kernels(Upgrade *u, const UpgradeKernels *k) {
     code[i].bytes = arena_dup(a, k->code[i].bytes, MAX(k->code[i].n, 1));
   }
   u->k.text = text;
-  u->k.code = code;
+  u->k.code = u->code = code;
   u->k.kernel = arena_dup(a, k->kernel, k->n * (int64_t)sizeof *k->kernel);
   u->k.key = k->key ? str_copy(a, str_of(k->key)) : NULL;
   u->k.machine = &u->machine;
@@ -175,7 +241,8 @@ static void start(Upgrade *u, const UpgradeKernels *k, Diag *d) {
 
 static void release(Upgrade *u) {
   codegen_release(u->codegen);
-  code_unmap((void *)(uintptr_t)u->made.code, u->made.code_bytes);
+  for (const Made *m = u->made; m; m = m->before)
+    code_unmap((void *)(uintptr_t)m->code.code, m->code.code_bytes);
   arena_deinit(&u->arena);
   pthread_mutex_destroy(&u->joining);
   mem_free(u, (int64_t)sizeof *u);
@@ -187,6 +254,9 @@ void upgrade_start(Program *p, const UpgradeKernels *k) {
   Trap t;
   u->program = p;
   u->forks = process_forks();
+  u->budget = budget_share();
+  u->budget.work = (AtWork){0};  // it may be named by memory of the compilation
+  u->memory_left = mem_left();
   arena_init(&u->arena);
   diag_init(&u->diag);
   pthread_mutex_init(&u->joining, NULL);

@@ -1,6 +1,7 @@
 // upgrade_test.c -- quick code computes the bits of full code, which takes its place between runs.
 #include "targets/upgrade.h"
 
+#include "base/budget.h"
 #include "base/process.h"
 #include "codegen.h"
 #include "compiled.h"
@@ -8,6 +9,7 @@
 #include "template_cases.h"
 #include "test.h"
 
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,13 +253,14 @@ static int no_thread(void *(*fn)(void *), void *arg, void **out) {
   return 11;  // EAGAIN
 }
 
-TEST(without_a_thread_quick_code_stays) {
+// What the background could not do is done when it is needed.
+TEST(without_a_thread_saving_makes_full_code) {
   NEED_CODEGEN();
   static Auto x;
   static Ran ran;
   static Diag d;
   static Platform table;
-  Str file;
+  Str file = {0};
   diag_init(&d);
   table = platform_posix;
   table.thread_start = no_thread;
@@ -267,8 +270,135 @@ TEST(without_a_thread_quick_code_stays) {
   REQUIRE(x.session);
   EXPECT_STATUS(run_once(x.g, x.session, &x.d, &ran), TENON_OK);
   EXPECT(!x.program->swapped);
-  EXPECT(artifact_bytes(x.program, &x.arena, &d, &file) != TENON_OK);
-  EXPECT(strstr(d.text, "no thread can be started"));
+  EXPECT_STATUS(artifact_bytes(x.program, &x.arena, &d, &file), TENON_OK);
+  EXPECT(file.n > 0 && x.program->swapped);
   run_deinit(&ran.run);
   close_auto(&x);
+}
+
+// ---- kernels without full code, and limits ----
+
+// A program of one kernel, with quick code.
+typedef struct Small {
+  Arena arena;
+  Program program;
+  ProgKernel kernel;
+  Machine machine;
+  Str text;
+  Code code;
+  UpgradeKernels k;
+} Small;
+
+static void open_small(Small *x, int64_t most_bytes, Diag *d) {
+  static const char text[] =
+      "kernel @small (out %y: f32[1]) {\n parallel i < 1 {\n  store %y[i] = 1.0\n }\n}\n";
+  static const int64_t first = 0;
+  Codegen *pool = NULL;
+  CodeCall call = {.quick = true, .no_cache = true};
+  memset(x, 0, sizeof *x);
+  arena_init(&x->arena);
+  diag_init(d);
+  machine_host(&x->machine);
+  x->text = STR(text);
+  if (codegen_shared(1, d, &pool) ||
+      codegen_build_with(pool, &x->machine, CODE_IMAGE, &x->text, 1, &call, &x->arena, &x->code, d))
+    FAIL("%s", d->text);
+  codegen_release(pool);
+  x->program.kernel = &x->kernel;
+  x->program.nkernels = 1;
+  x->k = (UpgradeKernels){.machine = &x->machine,
+                          .no_cache = true,
+                          .threads = 1,
+                          .n = 1,
+                          .most_bytes = most_bytes,
+                          .kernel = &first,
+                          .text = &x->text,
+                          .code = &x->code};
+}
+
+static void close_small(Small *x) {
+  upgrade_stop(&x->program);
+  arena_deinit(&x->arena);
+}
+
+// The kernel is no fault of the compiler, and the message says what to do, in whole lines.
+TEST(a_kernel_without_full_code_is_not_written) {
+  NEED_CODEGEN();
+  static Small x;
+  static Diag d;
+  for (int large = 0; large < 2; large++) {
+    open_small(&x, large ? 1 : 1 << 20, &d);
+    EXPECT(x.code.quick);
+    upgrade_start(&x.program, &x.k);
+    REQUIRE(x.program.settle);
+    for (int i = 0; i < 2; i++) {
+      diag_init(&d);
+      EXPECT_STATUS(x.program.settle(&x.program, &d), large ? TENON_EUNSUPPORTED : TENON_OK);
+      EXPECT(!strchr(d.text, '?'));
+      if (large) EXPECT_CONTAINS(d.text, "a kernel has no full code: it has too much machine code");
+      if (large) EXPECT_CONTAINS(d.text, "compile with tier=full");
+    }
+    close_small(&x);
+  }
+}
+
+TEST(full_code_is_made_within_the_limits_of_the_compilation) {
+  NEED_CODEGEN();
+  static Small x;
+  static Diag d;
+  Budget b;
+  open_small(&x, 1 << 20, &d);
+  budget_begin(&b, 0, 1, 0);
+  budget_spend(INT64_C(2000000000));
+  upgrade_start(&x.program, &x.k);
+  budget_end(&b);
+  REQUIRE(x.program.settle);
+  EXPECT_STATUS(x.program.settle(&x.program, &d), TENON_ENOMEM);
+  EXPECT_CONTAINS(d.text, "the limit of 1 s of processor time");
+  close_small(&x);
+}
+
+// MiB that a background process of this thread may take; -1: the system does not say.
+static long background_memory(void) {
+  char list[4096] = "", line[4096];
+  long memory = -1;
+  FILE *f = fopen("/proc/thread-self/children", "r");
+  if (!f) return -1;
+  if (!fgets(list, sizeof list, f)) list[0] = 0;
+  fclose(f);
+  for (char *at = strtok(list, " "); at; at = strtok(NULL, " ")) {
+    snprintf(line, sizeof line, "/proc/%s/cmdline", at);
+    f = fopen(line, "r");
+    if (!f) continue;
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    for (size_t i = 0; i < n; i++)
+      if (!line[i]) line[i] = ' ';
+    line[n] = 0;
+    const char *most = strstr(line, "--memory ");
+    if (most && strstr(line, "--background")) memory = strtol(most + 9, NULL, 10);
+  }
+  return memory;
+}
+
+TEST(background_processes_share_the_memory_limit) {
+  NEED_CODEGEN();
+  static Diag d;
+  Codegen *pool = NULL;
+  Budget b;
+  diag_init(&d);
+  if (access("/proc/thread-self/children", R_OK)) SKIP("the system does not list children");
+  budget_begin(&b, (int64_t)600 << 20, 0, 0);
+  EXPECT_STATUS(codegen_create(&(CodegenOptions){.nprocesses = 2, .background = true}, &d, &pool),
+                TENON_OK);
+  budget_end(&b);
+  REQUIRE(pool);
+  EXPECT_STATUS(codegen_start(pool, 1, &d), TENON_OK);
+  long memory = -1;
+  for (int i = 0; i < 1000 && memory < 0; i++) {  // until the child has its own command line
+    memory = background_memory();
+    if (memory < 0) usleep(10000);
+  }
+  EXPECT(memory >= 128 && memory <= 300);
+  codegen_release(pool);
 }

@@ -122,6 +122,20 @@ static tenon_status find_program(Codegen *c, const CodegenOptions *o, Diag *d) {
               "a build with LLVM puts it into the folder of tenon");
 }
 
+// Half of what the caller may still take is for the processes: so many that each has enough.
+static void share_memory(Codegen *c, int nprocesses) {
+  const int64_t least = (int64_t)128 << 20;  // whatever the limit: no kernel is made with less
+  int64_t half = mem_left() / 2, n = nprocesses ? nprocesses : machine_threads();
+  n = MAX(MIN(MIN(n, MAX_PROCESSES), half / (least + own_bytes)), 1);
+  int64_t each = MAX(MIN(half / n - own_bytes, (int64_t)LIMIT_CODEGEN_MIB << 20), least);
+  pthread_mutex_lock(&c->lock);
+  // Processes that were started with more.
+  while (each < c->memory && c->nidle > 0) process_end(&c->idle[--c->nidle], true);
+  c->memory = each;
+  c->nprocesses = (int)n;
+  pthread_mutex_unlock(&c->lock);
+}
+
 tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   static const CodegenOptions none;
   *out = NULL;
@@ -133,6 +147,7 @@ tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   c->background = o->background;
   c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
   pthread_mutex_init(&c->lock, NULL);
+  if (o->background) share_memory(c, o->nprocesses);
   tenon_status s = find_program(c, o, d);
   if (!s && o->cache && copy_path(c->cache, o->cache)) s = identify(c, d);
   if (s)
@@ -169,20 +184,6 @@ static void forget_parents(void) {
 }
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_parents); }
-
-// Half of what the caller may still take is for the processes: so many that each has enough.
-static void share_memory(Codegen *c, int nprocesses) {
-  const int64_t least = (int64_t)128 << 20;  // whatever the limit: no kernel is made with less
-  int64_t half = mem_left() / 2, n = nprocesses ? nprocesses : machine_threads();
-  n = MAX(MIN(MIN(n, MAX_PROCESSES), half / (least + own_bytes)), 1);
-  int64_t each = MAX(MIN(half / n - own_bytes, (int64_t)LIMIT_CODEGEN_MIB << 20), least);
-  pthread_mutex_lock(&c->lock);
-  // Processes that were started with more.
-  while (each < c->memory && c->nidle > 0) process_end(&c->idle[--c->nidle], true);
-  c->memory = each;
-  c->nprocesses = (int)n;
-  pthread_mutex_unlock(&c->lock);
-}
 
 tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
   tenon_status s = TENON_OK;

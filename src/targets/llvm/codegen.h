@@ -32,7 +32,8 @@ typedef struct CodegenOptions {
   int nprocesses;       // 0: as many as there are threads
   int64_t deadline_ns;  // of one kernel; 0: two minutes
   const char *cache;    // folder; NULL: none
-  // Its processes have a lower priority, and begin no kernel while the shared pool has a user.
+  // Its processes have a lower priority, and begin no kernel while the shared pool has a user.  As
+  // those of the shared pool, they share half of what the caller may still take.
   bool background;
 } CodegenOptions;
 // `o` may be NULL.
