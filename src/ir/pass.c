@@ -154,6 +154,7 @@ tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
                .report = report,
                .scratch = &scratch,
                .fire_limit = o->bisect >= 0 ? &limit : NULL};
+  if (n) at_work_part("pass", p[0].name, -1);  // what is prepared counts as the first one's
   report->pass = arena_array(report->arena, PassStat, n);
   report->npasses = n;
   intmap_init(&report->hits, report->arena);
