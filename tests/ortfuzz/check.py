@@ -249,15 +249,10 @@ def isolate_refusal(case):
     return None
 
 
-def is_exact(case):
-    """Whether the case is compiled with exact math: a quarter of them are, whatever their values."""
-    return case.seed % 20 < 5
-
-
 def compiler(case, label):
     """What compiles the case and runs it: every fourth one as quick code, so that both tiers are compared."""
-    exact, tier = is_exact(case), "quick" if case.seed // 20 % 4 == 0 else "full"
-    return lambda d, f: engines.run_compiled(d, f, exact, LABELS[label], tier)
+    tier = "quick" if case.seed // 20 % 4 == 0 else "full"
+    return lambda d, f: engines.run_compiled(d, f, case.exact, LABELS[label], tier)
 
 
 LABELS = {"compiled": "cpu", "loops": "ref"}
@@ -266,7 +261,7 @@ LABELS = {"compiled": "cpu", "loops": "ref"}
 def check_compiled(case, mine, stage, label):
     """Compiled code, or its loops, against the interpreter's results."""
     data = case.model.SerializeToString()
-    exact, run = is_exact(case), compiler(case, label)
+    exact, run = case.exact, compiler(case, label)
     stage(label)
     try:
         theirs = run(data, case.feeds)
@@ -325,7 +320,7 @@ def reduced(problem):
     if not problem.kind.endswith("differs") or problem.kind.startswith("reference"):
         return problem
     compiled = problem.kind != "differs"
-    exact = is_exact(problem.case)
+    exact = problem.case.exact
     run = compiler(problem.case, problem.kind.split()[0]) if compiled else engines.run_ort
 
     def again(case):

@@ -28,6 +28,11 @@ class Case:
         self.coverage, self.notes, self.vals = nodes, notes, vals
 
     @property
+    def exact(self):
+        """Whether it is compiled with exact math: a quarter of the cases are, whatever their values."""
+        return self.seed % 20 < 5
+
+    @property
     def ops(self):
         return {n.op_type for n in self.model.graph.node}
 

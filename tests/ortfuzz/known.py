@@ -989,6 +989,46 @@ def _(p):
     return is_float(p) and small.size and float(np.exp(np.sum(np.log(small)))) < tiny and np.isnan(p.diff.theirs) | (p.diff.theirs == 0)
 
 
+def inside(p):
+    """The convolution in double without its taps in the padding: an infinite weight counts where it meets an element.  Products that
+    are not finite are 0 in the sum; how many are NaN or infinite is a convolution of its own.  Besides, the sum of the finite terms' sizes."""
+    x, w, b = (None if a is None else a.astype(np.float64) for a in (p.array(0), p.array(1), p.array(2)))
+
+    def run(x, w, b=None):
+        feeds = {"x": x.astype(np.float64), "w": w.astype(np.float64), **({} if b is None else {"b": b})}
+        node = onnx.helper.make_node("Conv", list(feeds), ["y"])
+        node.attribute.extend(p.node.attribute)
+        infos = [onnx.helper.make_tensor_value_info(n, 11, a.shape) for n, a in feeds.items()]
+        graph = onnx.helper.make_graph([node], "g", infos, [onnx.helper.make_tensor_value_info("y", 11, None)])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", p.opset)], ir_version=10)
+        return engines.run_interp(model.SerializeToString(), feeds)[0]
+
+    def count(*pairs):
+        return sum(run(of_x, of_w) for of_x, of_w in pairs)
+
+    some, far, out, taps = np.ones_like(x), np.ones_like(w), np.isinf(x), np.isinf(w)
+    plus = count((x == np.inf, w > 0), (x == -np.inf, w < 0), (x > 0, w == np.inf), (x < 0, w == -np.inf)) > 0
+    minus = count((x == np.inf, w < 0), (x == -np.inf, w > 0), (x < 0, w == np.inf), (x > 0, w == -np.inf)) > 0
+    nan = count((x == 0, taps), (out, w == 0), (np.isnan(x), far), (some, np.isnan(w))) > 0
+    y = run(np.where(np.isfinite(x), x, 0), np.where(np.isfinite(w), w, 0), b)
+    bias = 0 if b is None else b.reshape((-1,) + (1,) * (x.ndim - 2))
+    plus, minus = plus | (bias == np.inf), minus | (bias == -np.inf)
+    most = run(np.where(np.isfinite(x), np.abs(x), 0), np.where(np.isfinite(w), np.abs(w), 0), None if b is None else np.abs(b))
+    return np.where(nan | (plus & minus) | np.isnan(bias), np.nan, np.where(plus, np.inf, np.where(minus, -np.inf, y))), most
+
+
+@row("compiled-conv-padding", "Conv", "documented",
+     "docs/codegen.md: 'Without `--exact`, taps of a convolution in the padding may be left out'. The result is that of the taps inside, or an overflow of their sum.", kinds=LOWERED)
+def _(p):
+    if p.case.exact or np.isfinite(p.array(1)).all():
+        return False
+    want, most = inside(p)
+    theirs = p.diff.theirs
+    # A sum that is not in double overflows by itself; one in double does so in one order and not in another.
+    overflows = (most > float(np.finfo(theirs.dtype).max)) & (~np.isfinite(theirs) | (theirs.dtype == np.float64))
+    return np.isnan(p.diff.mine) & (same(theirs, want.astype(theirs.dtype), 1e-2) | overflows)
+
+
 # ---- the tie-breaker ----
 
 
