@@ -80,7 +80,9 @@ cat >"$tmp/config.c" <<'END'
 #include <tenon/tenon.h>
 int main(void) { return tenon_version()[0] == 0; }
 END
-if command -v cc >/dev/null && [ -e "$(dirname "$program")/libtenon.so" ]; then
+# A library with sanitizers links only with theirs, and a build of them has no libtenon_runtime.a.
+links_plainly() { command -v cc >/dev/null && [ -e "$(dirname "$program")/$1" ] && [ -e "$(dirname "$program")/libtenon_runtime.a" ]; }
+if links_plainly libtenon.so; then
   # shellcheck disable=SC2046
   check "a program by tenon config" cc "$tmp/config.c" $("$program" config --cflags --libs) -o "$tmp/config"
   check "which runs" "$tmp/config"
@@ -91,7 +93,7 @@ links() {
     line=$("$program" compile m.tir -o "$1" --force | sed -n 's/^link: //p') && [ -n "$line" ] && sh -c "$line -o linked" && ./linked)
 }
 printf 'graph @"g"(%%x: f32[4]) {\n  %%y = exp(%%x)\n  return %%y\n}\n' >"$tmp/linked.tir"
-if command -v cc >/dev/null && [ -x "$(dirname "$program")/tenon-codegen" ]; then
+if links_plainly tenon-codegen; then
   for name in linked.o linked.so linked.c; do check "the link line of $name" links $name; done
 fi
 printf 'graph @"g"(%%x: f32[batch, 3, h, w]) {\n  %%y = relu(%%x)\n  return %%y\n}\n' >"$tmp/image.tir"
