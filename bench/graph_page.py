@@ -11,19 +11,13 @@ import argparse, os, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
-import chromium
+import chromium, graph_models
 
 
 def made_graph(n, modules):
-    """n operations that branch, join and skip; with names of modules in modules, or of no path."""
-    name = lambda i: f'"/net/block.{i // 40}/part.{i // 8 % 5}/n{i}"' if modules else f"n{i}"
-    lines = []
-    for i in range(n):
-        a = f"%{name(i - 1)}" if i else "%x"
-        b = f"%{name(i - 7)}" if i % 5 == 0 and i >= 7 else f"%{name(i // 2)}" if i % 97 == 0 and i else a
-        lines.append(f"  %{name(i)} = {'add' if i % 2 else 'mul'}({a}, {b})" if b != a or i % 3 else f"  %{name(i)} = exp({a})")
-    body = "\n".join(lines)
-    return f"graph(%x: f32[8]) -> (y: f32[8]) {{\n{body}\n  return %{name(n - 1)}\n}}\n"
+    """With names of modules in modules, or of no path."""
+    paths = lambda i: f'"/net/block.{i // 40}/part.{i // 8 % 5}/n{i}"'
+    return graph_models.branching(n, paths) if modules else graph_models.branching(n)
 
 
 def drawn_ms(b, page):

@@ -9,7 +9,7 @@ Needs only Python's standard library.  Without Chromium the page's tests are ski
 import glob, json, os, re, shutil, subprocess, sys, tempfile, time
 import xml.etree.ElementTree as ET
 
-import chromium
+import chromium, graph_models
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 TENON = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TENON") or os.path.join(ROOT, "build", "tenon"))
@@ -76,17 +76,6 @@ def modules_graph(layers):
         last = "%" + quoted(at + "/Add")
     body = "\n".join(lines)
     return f"graph(%x: f32[n, 8]) -> (y: f32[n, 8]) {{\n{body}\n  return {last}\n}}\n"
-
-
-def big_graph(n):
-    """n operations: chains that branch, join and skip."""
-    lines = []
-    for i in range(n):
-        a = f"%n{i - 1}" if i else "%x"
-        b = f"%n{i - 7}" if i % 5 == 0 and i >= 7 else f"%n{i // 2}" if i % 97 == 0 and i else a
-        lines.append(f"  %n{i} = {'add' if i % 2 else 'mul'}({a}, {b})" if b != a or i % 3 else f"  %n{i} = exp({a})")
-    body = "\n".join(lines)
-    return f"graph(%x: f32[8]) -> (y: f32[8]) {{\n{body}\n  return %n{n - 1}\n}}\n"
 
 
 def wide_graph(n):
@@ -599,7 +588,7 @@ def main():
     b = None
     try:
         jobs = []
-        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "modules": modules_graph(30), "big2000": big_graph(2000), "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
+        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "modules": modules_graph(30), "big2000": graph_models.branching(2000), "big": graph_models.branching(5000), "huge": graph_models.branching(10000), "wide": wide_graph(1500),
                  "empty": "graph() -> () {\n  return\n}\n"}
         for name, text in texts.items():
             path = os.path.join(folder, name + ".tir")
