@@ -10,7 +10,7 @@ from .ort_options import OrtAllocatorType, OrtMemType
 from .ort_values import OrtDeviceVendorId
 from .tools import targets
 
-# provider: (Tenon's target, DLPack's name of its memory)
+# provider: Tenon's target
 PROVIDERS: Dict[str, str] = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 _CPU_VENDORS = {"AuthenticAMD": ("AMD", 0x1022), "GenuineIntel": ("Intel", 0x8086), "0x41": ("ARM", OrtDeviceVendorId.ARM)}
 

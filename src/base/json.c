@@ -144,6 +144,11 @@ static void put_number(JsonWriter *w, double v, bool single) {
 }
 void json_f64(JsonWriter *w, double v) { put_number(w, v, false); }
 void json_f32(JsonWriter *w, float v) { put_number(w, (double)v, true); }
+void json_key_f64(JsonWriter *w, const char *key, double v) {
+  json_key(w, key);
+  json_f64(w, v);
+}
+
 void json_bool(JsonWriter *w, bool v) {
   before_item(w);
   strbuf_puts(w->out, v ? "true" : "false");

@@ -35,6 +35,7 @@ void json_i64(JsonWriter *w, int64_t v);
 void json_u64(JsonWriter *w, uint64_t v);
 void json_f64(JsonWriter *w, double v);  // shortest form that reads back the same double
 void json_f32(JsonWriter *w, float v);   // ... the same float
+void json_key_f64(JsonWriter *w, const char *key, double v);
 void json_bool(JsonWriter *w, bool v);
 void json_null(JsonWriter *w);
 // The text of a finite number as the writer spells it; `cap` of 32 is always enough.  Returns its

@@ -30,23 +30,20 @@ static void become(const char *path, const char *const *argv, pid_t parent, int 
 }
 
 static int start(const char *path, const char *const *argv, Process *out) {
-  int to[2], from[2];
+  int from[2];
   if (access(path, X_OK)) return errno;
-  if (pipe2(to, O_CLOEXEC)) return errno;
-  if (pipe2(from, O_CLOEXEC)) {
-    int err = errno;
-    close(to[0]);
-    close(to[1]);
-    return err;
+  int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (none < 0) return errno;
+  int err = pipe2(from, O_CLOEXEC) ? errno : 0;
+  if (!err) {
+    pid_t parent = getpid(), pid = fork();
+    if (!pid) become(path, argv, parent, none, from[1]);
+    if (pid < 0) err = errno;
+    close(from[1]);
+    if (err) close(from[0]);
+    *out = (Process){.pid = pid, .in = -1, .out = from[0]};
   }
-  pid_t parent = getpid(), pid = fork();
-  if (!pid) become(path, argv, parent, to[0], from[1]);
-  int err = pid < 0 ? errno : 0;
-  close(to[0]);
-  close(to[1]);
-  close(from[1]);
-  if (err) close(from[0]);
-  *out = (Process){.pid = pid, .in = -1, .out = from[0]};
+  close(none);
   return err;
 }
 

@@ -81,6 +81,7 @@ typedef struct ExampleRow {
 extern const CommandRow cli_command[CMD_COUNT];
 extern const OptionRow cli_option[OPT_COUNT];
 const char *option_name(const OptionRow *o);  // "dump-after"
+int option_find(int command, Str name);       // by that name; -1: none
 bool option_is_expert(const OptionRow *o);    // for those who work on the compiler
 bool completes_files(const char *complete);
 extern const ExampleRow cli_example[];
@@ -151,6 +152,7 @@ typedef struct NumText {
 const char *text_count(NumText *b, int64_t n);
 const char *text_si(NumText *b, double x);
 const char *text_bytes(NumText *b, int64_t n);
+const char *text_day(NumText *b, int64_t seconds);  // since 1970: "2026-01-31"; "" where it is none
 // printf for people: names out of a model cannot drive the terminal (text_clean).  Only the
 // newlines at the start and the end of `fmt` itself are line breaks.
 void say(Cli *c, const char *fmt, ...) PRINTF(2, 3);

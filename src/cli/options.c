@@ -101,7 +101,7 @@ static int unknown_command(Cli *c, const char *name) {
                    *hint.s ? hint.s : "; `tenon help` lists the commands");
 }
 
-static int find_long(int command, Str name) {
+int option_find(int command, Str name) {
   for (int i = 0; i < OPT_COUNT; i++)
     if (cli_option[i].command == command && str_eq(str_of(option_name(&cli_option[i])), name))
       return i;
@@ -188,7 +188,7 @@ static int take_value(Cli *c, Words *w, int id, const char *attached) {
 static int parse_long(Cli *c, Words *w, const char *text) {
   const char *eq = strchr(text, '=');
   Str name = {text + 2, eq ? eq - text - 2 : (int64_t)strlen(text) - 2};
-  int id = find_long(c->command, name);
+  int id = option_find(c->command, name);
   if (id < 0) return unknown_option(c, text);
   return take_value(c, w, id, eq ? eq + 1 : NULL);
 }

@@ -4,6 +4,7 @@
 #define TENON_CLI_TENSORS_H
 
 #include "base/npy.h"
+#include "cli/cli.h"
 #include "frontends/onnx/onnx.h"
 
 // Borrows the array's data.
@@ -23,6 +24,8 @@ typedef struct Tolerance {
   double rtol, atol;
 } Tolerance;
 Tolerance tolerance_of(DType t);  // the default; 0 and 0 is exact
+// What the options --rtol and --atol of a command say, by their rows; NULL: nothing.
+const Tolerance *tolerance_given(Cli *c, int rtol, int atol);
 // The same for a tensor that was computed in two ways: atol grows with its largest element.
 Tolerance tolerance_scaled(const Value *want);
 typedef struct Comparison {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 bool term_color(FILE *f) {
@@ -128,4 +129,11 @@ int cli_print(const StrBuf *b) {
   fwrite(strbuf_text(b), 1, (size_t)b->n, stdout);
   fputc('\n', stdout);
   return CLI_OK;
+}
+
+const char *text_day(NumText *b, int64_t seconds) {
+  time_t when = (time_t)seconds;
+  struct tm tm;
+  if (!gmtime_r(&when, &tm) || !strftime(b->s, sizeof b->s, "%Y-%m-%d", &tm)) b->s[0] = 0;
+  return b->s;
 }

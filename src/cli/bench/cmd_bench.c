@@ -17,7 +17,6 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 enum { MAX_RUNS = 1 << 20, MAX_ROWS = 1 << 12, MAX_ROW = 1000 };
 
@@ -244,15 +243,6 @@ static const char *target_name(const Bench *b) {
   return !b->model->program ? b->target->name : b->program->target ? b->program->target : "host";
 }
 
-// The day of the measurement.
-static const char *measured_on(const Bench *b) {
-  time_t when = (time_t)b->peak.when;
-  struct tm tm;
-  char *text = arena_alloc(&b->cli->arena, 32);
-  if (!gmtime_r(&when, &tm) || !strftime(text, 32, "%Y-%m-%d", &tm)) text[0] = 0;
-  return text;
-}
-
 static void print_text(Bench *b) {
   NumText x, y;
   // Of a compiled model the machine, without the features that its code needs.
@@ -270,15 +260,10 @@ static void print_text(Bench *b) {
   if (b->peak.ops[OPS_BF16] > b->peak.ops[OPS_F32])
     printf(", bf16 %.0f", b->peak.ops[OPS_BF16] / 1e9);
   if (b->peak.ops[OPS_I8] > b->peak.ops[OPS_F32]) printf(", i8 %.0f", b->peak.ops[OPS_I8] / 1e9);
-  printf(" GFLOP/s, on %s)\n", measured_on(b));
+  printf(" GFLOP/s, on %s)\n", text_day(&x, b->peak.when));
   printf("arena %s, resident memory at the peak %s\n",
          text_bytes(&x, session_arena_bytes(b->session)), text_bytes(&y, peak_rss()));
   if (b->profiled && opt_given(b->cli, OPT_bench_profile)) profile_print(b->cli, &b->profile);
-}
-
-static void json_field(JsonWriter *w, const char *key, double x) {
-  json_key(w, key);
-  json_f64(w, x);
 }
 
 static void print_json(Bench *b) {
@@ -295,23 +280,23 @@ static void print_json(Bench *b) {
   json_i64(&w, session_threads(b->session));
   json_key(&w, "runs");
   json_i64(&w, b->nruns);
-  json_field(&w, "median_ms", b->median_ms);
-  json_field(&w, "min_ms", b->min_ms);
-  json_field(&w, "p99_ms", b->p99_ms);
-  json_field(&w, "mean_ms", b->mean_ms);
+  json_key_f64(&w, "median_ms", b->median_ms);
+  json_key_f64(&w, "min_ms", b->min_ms);
+  json_key_f64(&w, "p99_ms", b->p99_ms);
+  json_key_f64(&w, "mean_ms", b->mean_ms);
   if (b->resident.driver) {
-    json_field(&w, "device_median_ms", b->device_median_ms);
-    json_field(&w, "device_min_ms", b->device_min_ms);
+    json_key_f64(&w, "device_median_ms", b->device_median_ms);
+    json_key_f64(&w, "device_min_ms", b->device_min_ms);
     json_key(&w, "device_runs");
     json_i64(&w, b->device_runs);
   }
-  json_field(&w, "load_ms", b->load_ms);
-  json_field(&w, "compile_ms", b->compile_ms);
-  json_field(&w, "flops", b->flops);
-  json_field(&w, "gflops", gflops(b));
-  json_field(&w, "peak_gflops", b->peak.ops[OPS_F32] / 1e9);
-  json_field(&w, "peak_share", peak_share(b));
-  json_field(&w, "peak_bandwidth", b->peak.read[LEVEL_MEMORY]);
+  json_key_f64(&w, "load_ms", b->load_ms);
+  json_key_f64(&w, "compile_ms", b->compile_ms);
+  json_key_f64(&w, "flops", b->flops);
+  json_key_f64(&w, "gflops", gflops(b));
+  json_key_f64(&w, "peak_gflops", b->peak.ops[OPS_F32] / 1e9);
+  json_key_f64(&w, "peak_share", peak_share(b));
+  json_key_f64(&w, "peak_bandwidth", b->peak.read[LEVEL_MEMORY]);
   json_key(&w, "arena_bytes");
   json_i64(&w, session_arena_bytes(b->session));
   json_key(&w, "peak_rss_bytes");

@@ -9,8 +9,6 @@
 #include "base/platform.h"
 #include "cli/run/overrides.h"
 
-#include <time.h>
-
 typedef VEC(const char *) Words;
 
 // ---- axes ----
@@ -150,14 +148,6 @@ static int measure_cases(Cli *c, Report *r) {
 
 // ---- the command ----
 
-static const char *today(Arena *a) {
-  time_t now = time(NULL);
-  struct tm tm;
-  char *text = arena_alloc(a, 32);
-  if (!gmtime_r(&now, &tm) || !strftime(text, 32, "%Y-%m-%d", &tm)) text[0] = 0;
-  return text;
-}
-
 static const char *command_text(Cli *c) {
   StrBuf b;
   strbuf_init(&b, &c->arena);
@@ -174,11 +164,12 @@ int bench_report(Cli *c) {
   CaseList cases = {0};
   Machine m;
   StrBuf page;
+  NumText day;
   const char *path = opt_text(c, OPT_bench_report, NULL);
   int64_t failed = 0;
   machine_host(&m);
   r->machine = str_copy(&c->arena, str_of(m.name));
-  r->when = today(&c->arena);
+  r->when = str_copy(&c->arena, str_of(text_day(&day, platform->file_time())));
   r->command = command_text(c);
   tenon_status s = peak_get(machine_threads(), &c->diag, &r->peak);
   if (s) return cli_exit_of(s);

@@ -13,7 +13,7 @@ int cmd_config(Cli *c) {
   bool runtime = opt_given(c, OPT_config_runtime);
   if (!flags && !libs && !runtime) flags = libs = true;
   if (flags && !in.include) return missing(c, "the header tenon/tenon.h");
-  if (libs && !in.library) return missing(c, "the library libtenon.so");
+  if (libs && !in.lib_folder) return missing(c, "the library libtenon.so");
   if (runtime && !in.runtime) return missing(c, "the archive libtenon_runtime.a");
   const char *space = "";
   if (flags) {
@@ -21,7 +21,7 @@ int cmd_config(Cli *c) {
     space = " ";
   }
   if (libs) {
-    printf("%s-L%s -ltenon -Wl,-rpath,%s", space, in.library, in.library);
+    printf("%s-L%s -ltenon -Wl,-rpath,%s", space, in.lib_folder, in.lib_folder);
     space = " ";
   }
   if (runtime) printf("%s%s -lm -pthread", space, in.runtime);

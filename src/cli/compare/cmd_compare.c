@@ -185,22 +185,13 @@ static void measure_error(OutputRow *r, const Value *got, const Value *want) {
   r->snr = noise > 0 ? 10 * log10(signal / noise) : INFINITY;
 }
 
-static Comparison new_comparison(Compare *k) {
-  Cli *c = k->cli;
-  Tolerance f32 = tolerance_of(DT_F32);
-  Tolerance given = {opt_real(c, OPT_compare_rtol, f32.rtol),
-                     opt_real(c, OPT_compare_atol, f32.atol)};
-  Comparison cmp = {.arena = &c->arena, .scaled = true};
-  if (opt_given(c, OPT_compare_rtol) || opt_given(c, OPT_compare_atol))
-    cmp.given = arena_dup(&c->arena, &given, sizeof given);
-  return cmp;
-}
-
 static tenon_status compare_array(Compare *k, const NdArray *got, const NdArray *want) {
   Arena *a = &k->cli->arena;
   OutputRow r = {.name = str_copy(a, want->name)};
   Value *x = NULL, *y = NULL;
-  Comparison cmp = new_comparison(k);
+  Comparison cmp = {.arena = a,
+                    .scaled = true,
+                    .given = tolerance_given(k->cli, OPT_compare_rtol, OPT_compare_atol)};
   if (!got) {
     r.why = "A has no such output";
   } else if (!got->dtype || !want->dtype) {  // opaque: equal or not
@@ -334,11 +325,6 @@ static void print_text(Compare *k) {
         k->most, (long long)k->rounds);
 }
 
-static void json_number_of(JsonWriter *w, const char *key, double x) {
-  json_key(w, key);
-  json_f64(w, x);
-}
-
 static void json_side(Compare *k, JsonWriter *w, int i) {
   const Figures *f = &k->figures[i];
   json_key(w, i == A ? "a" : "b");
@@ -350,9 +336,9 @@ static void json_side(Compare *k, JsonWriter *w, int i) {
   json_key(w, "version");
   json_cstr(w, k->side[i].python ? f->version : TENON_VERSION);
   if (k->rounds) {
-    json_number_of(w, "median_ms", k->time[i]);
-    json_number_of(w, "load_ms", f->load_ms);
-    json_number_of(w, "compile_ms", f->compile_ms);
+    json_key_f64(w, "median_ms", k->time[i]);
+    json_key_f64(w, "load_ms", f->load_ms);
+    json_key_f64(w, "compile_ms", f->compile_ms);
     json_key(w, "peak_rss_bytes");
     json_i64(w, f->peak_rss_bytes);
   }
@@ -367,10 +353,10 @@ static void json_output(JsonWriter *w, const OutputRow *r) {
   json_cstr(w, r->type);
   json_key(w, "matches");
   json_bool(w, r->matches);
-  json_number_of(w, "max_abs_error", r->max_abs);
+  json_key_f64(w, "max_abs_error", r->max_abs);
   if (r->scale > 0) {
-    json_number_of(w, "relative_error", r->max_abs / r->scale);
-    json_number_of(w, "snr_db", r->snr);
+    json_key_f64(w, "relative_error", r->max_abs / r->scale);
+    json_key_f64(w, "snr_db", r->snr);
   }
   json_key(w, "reason");
   json_cstr(w, r->why);
@@ -397,9 +383,9 @@ static void print_json(Compare *k) {
   if (k->rounds) {
     json_key(&w, "rounds");
     json_i64(&w, k->rounds);
-    json_number_of(&w, "ratio", k->ratio);
-    json_number_of(&w, "ratio_least", k->least);
-    json_number_of(&w, "ratio_most", k->most);
+    json_key_f64(&w, "ratio", k->ratio);
+    json_key_f64(&w, "ratio_least", k->least);
+    json_key_f64(&w, "ratio_most", k->most);
   }
   json_end_object(&w);
   cli_print(&text);

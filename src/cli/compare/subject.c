@@ -22,13 +22,6 @@ bool subject_is_onnxruntime(const char *text, const char **out_model) {
 
 // ---- options ----
 
-static const OptionRow *find_option(int command, Str name) {
-  for (int i = 0; i < OPT_COUNT; i++)
-    if (cli_option[i].command == command && str_eq(str_of(option_name(&cli_option[i])), name))
-      return &cli_option[i];
-  return NULL;
-}
-
 // Options that say what is written, or that the caller sets for all its subjects.
 static bool is_for_caller(const OptionRow *o) {
   static const char *const name[] = {"inputs",  "seconds", "json",   "force",
@@ -44,10 +37,11 @@ static bool makes_inputs(const OptionRow *o) {
 }
 
 static const OptionRow *option_for(const Subject *s, Str name) {
-  const OptionRow *o = find_option(CMD_bench, name);
+  int i = option_find(CMD_bench, name);
+  const OptionRow *o = i < 0 ? NULL : &cli_option[i];
   if (!o || is_for_caller(o)) return NULL;
   if (s->measured_only) return o;
-  return !makes_inputs(o) && find_option(CMD_run, name) ? o : NULL;
+  return !makes_inputs(o) && option_find(CMD_run, name) >= 0 ? o : NULL;
 }
 
 static int unknown_option(Cli *c, const Subject *s, const char *from, const char *name) {

@@ -41,7 +41,7 @@ Installed installed_find(Cli *c) {
   const char *here = without(c, self, 1);
   return (Installed){
       .include = without(c, find(c, here, includes, ARRAY_LEN(includes), "tenon/tenon.h"), 2),
-      .library = without(c, find(c, here, folders, ARRAY_LEN(folders), "libtenon.so"), 1),
+      .lib_folder = without(c, find(c, here, folders, ARRAY_LEN(folders), "libtenon.so"), 1),
       .runtime = find(c, here, folders, ARRAY_LEN(folders), "libtenon_runtime.a"),
   };
 }

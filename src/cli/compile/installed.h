@@ -6,9 +6,9 @@
 
 // Absolute paths; NULL where there is none.
 typedef struct Installed {
-  const char *include;  // the folder of tenon/tenon.h
-  const char *library;  // the folder of libtenon.so
-  const char *runtime;  // libtenon_runtime.a
+  const char *include;     // the folder of tenon/tenon.h
+  const char *lib_folder;  // of libtenon.so
+  const char *runtime;     // libtenon_runtime.a
 } Installed;
 Installed installed_find(Cli *c);
 

@@ -356,12 +356,8 @@ static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, cons
 }
 
 static Comparison *new_comparison(RunCommand *r) {
-  Cli *c = r->cli;
-  Tolerance f32 = tolerance_of(DT_F32);
-  Tolerance given = {opt_real(c, OPT_run_rtol, f32.rtol), opt_real(c, OPT_run_atol, f32.atol)};
-  r->comparison = (Comparison){.arena = &c->arena};
-  if (opt_given(c, OPT_run_rtol) || opt_given(c, OPT_run_atol))
-    r->comparison.given = arena_dup(&c->arena, &given, sizeof given);
+  r->comparison = (Comparison){.arena = &r->cli->arena,
+                               .given = tolerance_given(r->cli, OPT_run_rtol, OPT_run_atol)};
   return &r->comparison;
 }
 

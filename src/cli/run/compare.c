@@ -21,6 +21,12 @@ Tolerance tolerance_of(DType t) {
   return (Tolerance){0, 0};
 }
 
+const Tolerance *tolerance_given(Cli *c, int rtol, int atol) {
+  Tolerance f32 = tolerance_of(DT_F32);
+  Tolerance t = {opt_real(c, rtol, f32.rtol), opt_real(c, atol, f32.atol)};
+  return opt_given(c, rtol) || opt_given(c, atol) ? arena_dup(&c->arena, &t, sizeof t) : NULL;
+}
+
 Tolerance tolerance_scaled(const Value *want) {
   enum { ROOM = 4 };  // for the layers before
   Tolerance t = tolerance_of(want->dtype);
