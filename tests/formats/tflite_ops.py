@@ -294,8 +294,29 @@ def moved_spectra():
     yield "complex values that are moved", (b.bytes(), [wave], [v.real.astype("f4"), v.imag.astype("f4"), v.real.astype("f4"), np.abs(v.real).astype("f4")])
 
 
+def pool_with_indices(size, padding, window):
+    """MediaPipe's pooling with indices, whose bits are in a tensor of floats, and its reverse; small integers, so that some elements are equal."""
+    x, (kh, kw) = rng.integers(-3, 4, (2, *size, 3)).astype("f4"), window
+    out = [-(-n // k) if padding == 1 else n // k for n, k in zip(size, window)]
+    more = [max(o * k - n, 0) for o, k, n in zip(out, window, size)]
+    whole = np.pad(x, ((0, 0), *((m // 2, m - m // 2) for m in more), (0, 0)), "edge")[:, :out[0] * kh, :out[1] * kw]
+    taps = whole.reshape(2, out[0], kh, out[1], kw, 3).transpose(0, 1, 3, 5, 4, 2).reshape(2, *out, 3, kh * kw)
+    best = taps.argmax(-1)
+    b, options = Build(), np.array([padding, kw, kh, kw, kh] + [0] * 5, "i4").tobytes()
+    s = b.graph()
+    a, (y, index, bits, back) = b.array(s, x, False), [b.tensor(s, t, []) for t in (0, 0, TYPES["int32"], 0)]
+    b.op(s, "MaxPoolingWithArgmax2D", [a], [y, index], custom=options)
+    b.op(s, "BITCAST", [index], [bits], ("BitcastOptions", {}))
+    s.outputs, want = [y, bits], [taps.max(-1), best.astype("i4")]
+    if padding == 2:
+        b.op(s, "MaxUnpooling2D", [y, index], [back], custom=options)
+        only = np.where(np.arange(kh * kw) == best[..., None], taps, 0).reshape(2, *out, 3, kw, kh).transpose(0, 1, 5, 2, 4, 3)
+        s.outputs, want = [y, bits, back], [*want, only.reshape(2, out[0] * kh, out[1] * kw, 3)]
+    return b.bytes(), [x], want
+
+
 def custom():
-    """Custom operators whose options are the bytes of a C struct: MediaPipe's transposed convolution, beside the builtin one."""
+    """Custom operators whose options are the bytes of a C struct: MediaPipe's transposed convolution, beside the builtin one, and pools."""
     for padding, stride in ((1, (2, 2)), (2, (2, 3)), (1, (1, 3)), (2, (1, 1))):  # SAME, VALID; strides along h, w
         x, w, bias = rng.normal(size=(1, 5, 4, 3)).astype("f4"), rng.normal(size=(2, 3, 2, 3)).astype("f4"), np.array([0.5, -1], "f4")
         b = Build()
@@ -317,6 +338,8 @@ def custom():
             want[:, :part.shape[1], :part.shape[2]] = part
             full = want
         yield f"Convolution2DTransposeBias {padding} {stride}", (b.bytes(), [x], [(full + bias).astype("f4")])
+    for size, padding, window in (((4, 6), 2, (2, 2)), ((5, 7), 2, (2, 3)), ((5, 7), 1, (3, 2)), ((3, 9), 1, (2, 4))):
+        yield f"MaxPoolingWithArgmax2D {size} {padding} {window}", pool_with_indices(size, padding, window)
 
 
 def quantized(b, s, i, scale, zero):
