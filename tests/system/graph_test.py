@@ -6,7 +6,7 @@ usage: tests/system/graph_test.py [TENON]      default: $TENON or build/tenon
 Needs only Python's standard library.  Without Chromium the page's tests are skipped, which is said.  The last line is
 `N passed, N failed`.
 """
-import glob, json, os, re, shutil, subprocess, sys, tempfile, time
+import glob, json, os, re, shutil, subprocess, sys, tempfile
 import xml.etree.ElementTree as ET
 
 import chromium, graph_models
@@ -124,9 +124,8 @@ def check(what, ok, more=""):
 
 
 def draw(model, out, *options):
-    start = time.monotonic()
     p = subprocess.run([TENON, "graph", model, "-o", out, *options], capture_output=True, text=True, errors="replace")
-    return check(f"{os.path.basename(model)} -> {os.path.basename(out)}", p.returncode == 0, p.stderr) and time.monotonic() - start
+    return check(f"{os.path.basename(model)} -> {os.path.basename(out)}", p.returncode == 0, p.stderr)
 
 
 # ---- what can be seen without a browser ----
@@ -501,7 +500,7 @@ def check_profile(b, model, folder):
              "trace": {"traceEvents": [{"ph": "M", "name": "process"}] + [{"ph": "X", "dur": t * 1e3, "args": {"node": n}} for n, t in zip(named, times)]}}
     for form, text in forms.items():
         json.dump(text, open(file, "w"))
-        if draw(model, out, "--times", file, "--optimised", "--force") is False: continue
+        if not draw(model, out, "--times", file, "--optimised", "--force"): continue
         _, data = page_data(out)
         after = data["drawings"][data["opt"]["drawing"]]["nodes"]
         check(f"profile of {form}: each kernel has its time", [after[k["node"]]["cost"][2] for k in data["opt"]["kernels"]] == times)
@@ -549,37 +548,17 @@ def check_notebook(b, page, folder):
     check("notebook: nothing on the console", not b.problems, str(b.problems[:2]))
 
 
-def check_speed(b, name, path):
-    start = time.monotonic()
-    b.open(path)
-    check(f"{name}: the page opens within 5 s", time.monotonic() - start < 5, f"{time.monotonic() - start:.1f} s")
-    frame = """(async () => {
-      const t = performance.now();
-      for (let i = 0; i < 20; i++) {
-        document.querySelector('#canvas').dispatchEvent(new WheelEvent('wheel', {deltaY: i < 10 ? 120 : -120, bubbles: true, cancelable: true}));
-        await new Promise(requestAnimationFrame);
-      }
-      return (performance.now() - t) / 20;
-    })()"""
-    ms = b.js(frame)
-    print(f"{name}: {ms:.0f} ms a frame while zooming")
-    check(f"{name}: zooming under 200 ms a frame", ms < 200, f"{ms:.0f} ms")
-
-
 # ---- all of it ----
 def optimised(b, name, model, out):
-    seconds = draw(model, out, "--optimised")
-    if seconds is False: return
+    if not draw(model, out, "--optimised"): return
     text, data = page_data(out)
     check(f"{name}: optimised: one script, one block of data", text.count("<script") == 2 and text.count("</script") == 2)
-    check(f"{name}: optimised: drawn within 20 s", seconds < 20, str(seconds))
     check_data(name + ": optimised", data)
     check_optimised_data(name, model, data)
     if not b: return
     check_optimised_page(b, name, out, data)
     if name == "hostile": check_evil_optimised(b, out)
     if name == "mix": check_mix_page(b, out, data)
-    if name == "big2000": check_speed(b, "2,000 nodes, before and after", out)
 
 
 def main():
@@ -598,12 +577,10 @@ def main():
         if browser: b = chromium.Browser(browser, os.path.join(folder, "profile"))
         for name, model in jobs:
             out = {e: os.path.join(folder, f"{name}.{e}") for e in ("html", "svg", "dot")}
-            seconds = [draw(model, out[e]) for e in out]
-            if False in seconds: continue
+            if not all([draw(model, out[e]) for e in out]): continue
             text, data = page_data(out["html"])
             check(f"{name}: one script, one block of data", text.count("<script") == 2 and text.count("</script") == 2)
             check(f"{name}: nothing from elsewhere", not re.search(r'(src|href)="(?!data:|#)', text.split('id="data"')[0]))
-            check(f"{name}: drawn within 10 s", max(seconds) < 10, str(seconds))
             check_data(name, data)
             check_svg(name, out["svg"], data)
             check_dot(name, out["dot"], data)
@@ -612,7 +589,6 @@ def main():
             if b and name in TEXT_PAGES: check_text(b, name, out["html"])
             if b and name == "hostile": check_evil_page(b, out["html"])
             if b and name == "if": check_if_page(b, out["html"])
-            if b and name == "big": check_speed(b, "5,000 nodes", out["html"])
             if name not in ("huge", "big"): optimised(b, name, model, os.path.join(folder, name + ".optimised.html"))
         mix = os.path.join(folder, "mix.tir")
         check_profile(b, mix, folder)
