@@ -5,7 +5,10 @@
 // what there is.
 #include "base/machine.h"
 #include "base/machine_impl.h"
+#include "base/notice.h"
 #include "base/platform.h"
+
+#include <stdlib.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -92,6 +95,17 @@ static const char *x86_cpu(uint32_t has) {
   if ((has & haswell) == haswell) return amd ? "znver3" : "haswell";
   return has & CPU_SSE41 ? "x86-64-v2" : "x86-64";
 }
+
+// TENON_FEATURES=-avx512f: as if the CPU had it not.
+static uint32_t allowed(const Machine *m) {
+  static _Thread_local Diag d;
+  const char *text = getenv("TENON_FEATURES");
+  uint32_t has = m->has;
+  diag_init(&d);
+  if (text && machine_without(m, str_of(text), &has, &d))
+    notice_add("TENON_FEATURES is ignored: %s", d.text);
+  return has;
+}
 #endif
 
 void machine_host(Machine *out) {
@@ -100,6 +114,7 @@ void machine_host(Machine *out) {
   out->arch = ARCH_X86_64;
   out->has = x86_features();
   str_put(out->triple, sizeof out->triple, STR("x86_64-pc-linux-gnu"));
+  out->has = allowed(out);
   str_put(out->cpu, sizeof out->cpu, str_of(x86_cpu(out->has)));
   x86_name(out);
   x86_caches(out);

@@ -36,6 +36,7 @@ typedef struct Machine {
   int cores;                             // that this process may use; 1 for another machine
 } Machine;
 
+// This machine, less what TENON_FEATURES takes away ("-avx512f").
 void machine_host(Machine *out);
 // Another machine, by names that LLVM has too: `cpu` and `features` ("+avx2,-fma") may be empty.
 // For x86 the CPU may be a level, x86-64 to x86-64-v4.  EUNSUPPORTED: a triple of no architecture

@@ -218,6 +218,18 @@ tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag 
   return TENON_OK;
 }
 
+tenon_status machine_without(const Machine *m, Str features, uint32_t *has, Diag *d) {
+  Machine passed = *m;
+  uint32_t added = 0, gone = 0;
+  for (Str list = features, item; next_item(&list, &item);) {
+    if (!item.n || item.p[0] != '-')
+      return fail(d, TENON_EINVAL, NOWHERE, "'%.*s' is no feature to remove: -NAME", STR_ARG(item));
+    TRY(take_feature(&passed, item, &added, &gone, d));
+  }
+  *has = without(m->has, gone);
+  return TENON_OK;
+}
+
 bool machine_is_linux(const Machine *m) {
   const char *system = strchr(m->triple, '-');
   return !system || strstr(system, "linux") || !strcmp(system, "-unknown");

@@ -4,6 +4,9 @@
 #include "targets/llvm/protocol.h"
 #include "test.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static bool make(const char *triple, const char *cpu, const char *features, Machine *m) {
   static Diag d;
   diag_init(&d);
@@ -67,6 +70,29 @@ TEST(machine_levels) {
   REQUIRE(make("riscv64-unknown-linux-gnu", "", "+v", &m));
   EXPECT_INT_EQ(m.vector_bytes, 16);
   EXPECT(!make("sparc-sun-solaris", "", "", &m));
+}
+
+TEST(machine_features_of_the_environment) {
+  Machine m, all;
+  const char *old = getenv("TENON_FEATURES");
+  char *kept = old ? strdup(old) : NULL;
+  unsetenv("TENON_FEATURES");
+  machine_host(&all);
+  setenv("TENON_FEATURES", "-avx512f", 1);
+  machine_host(&m);
+  EXPECT(!(m.has & (CPU_AVX512 | CPU_VNNI | CPU_BF16 | CPU_FP16 | CPU_AMX)));
+  EXPECT(!strstr(m.features, "avx512"));
+  EXPECT_INT_EQ(m.has & CPU_AVX2, all.has & CPU_AVX2);
+  setenv("TENON_FEATURES", "-sse4.1", 1);
+  machine_host(&m);
+  EXPECT_INT_EQ(m.arch == ARCH_X86_64 ? m.has : 0, 0);
+  EXPECT_INT_EQ(m.l1_bytes, all.l1_bytes);
+  setenv("TENON_FEATURES", "+avx512f", 1);  // nothing is added, and nothing taken
+  machine_host(&m);
+  EXPECT_INT_EQ(m.has, all.has);
+  unsetenv("TENON_FEATURES");
+  if (kept) setenv("TENON_FEATURES", kept, 1);
+  free(kept);
 }
 
 TEST(machine_hash_tells_machines_apart) {
