@@ -13,7 +13,7 @@ ZOO       ?= build/zoo
 ARCH      ?= $(shell uname -m)
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs site nets bench-cpu install clean help
+.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update cliffs-update schedule-replay format format-check docs site nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -150,11 +150,17 @@ replay: all ## compare every kernel of the op samples and of all benchmark netwo
 	@if [ ! -d $(REPLAY_DATA)/nets ]; then echo "replay: skipped: no networks in $(REPLAY_DATA)/nets (set TENON_DATA)"; else \
 	  $(MAKE) --no-print-directory -s nets && build/tenon-replay -j $(JOBS) --whole --samples $(REPLAY_MODELS); fi
 
+CLIFF_MODELS = $(foreach m,branch conv loop mlp quant rows scan shapes,tests/models/$m.onnx)
+CLIFF_NETS   = $(foreach n,lstm squeezenet1_1 mobilenet_v2 resnet50,$(NETS)/$n.onnx)
+cliffs-update: all nets ## record anew how many kernels leave a machine idle (tests/golden/cliffs), after a change of kernels that is meant
+	@build/tenon-replay --cliffs -j $(JOBS) --update --whole --samples $(CLIFF_MODELS) $(CLIFF_NETS)
+
 schedule-replay: all nets ## give every kernel of all benchmark networks the schedule that `tenon explain --json` prints: it must be the same kernel
 	@tests/system/schedule_replay.py $(NETS)/*.onnx
 
 replay-update: all nets ## record those kernels anew, after a change of kernels that is meant
 	@build/tenon-replay -j $(JOBS) --update --whole --samples $(REPLAY_MODELS)
+	@build/tenon-replay --cliffs -j $(JOBS) --update --whole --samples $(CLIFF_MODELS) $(CLIFF_NETS)
 
 format: ## format every C file
 	@$(DEPS) format

@@ -153,17 +153,38 @@ static Str text_for(const ReplayMachine *m, const Machine *cpu, const Program *p
   return m->cpu ? c_text(k, cpu->vector_bytes, a) : opencl_text(k, a);
 }
 
+static const Target *target_of(const ReplayMachine *m) {
+  return m->device ? target_find("cuda") : m->cpu ? &cpu_loops : &opencl_loops;
+}
+
+static tenon_status build(const ReplayMachine *m, ReplayPrecision precision, const Machine *cpu,
+                          Graph *g, Arena *a, Diag *d, CompileReport *out) {
+  CompileOptions o;
+  *out = (CompileReport){0};
+  options_for(m, target_of(m), precision, &o);
+  o.machine = cpu;
+  return compile_graph(g, &o, COMPILE_BUILD, a, d, out);
+}
+
+static tenon_status cpu_of(const ReplayMachine *m, Machine *out, Diag *d) {
+  *out = (Machine){0};
+  return m->cpu ? machine_make(str_of(m->triple), str_of(m->cpu), STR(""), out, d) : TENON_OK;
+}
+
+tenon_status replay_build(const ReplayMachine *m, ReplayPrecision precision, Graph *g, Arena *a,
+                          Diag *d, CompileReport *out) {
+  Machine cpu;
+  TRY(cpu_of(m, &cpu, d));
+  return build(m, precision, &cpu, g, a, d, out);
+}
+
 tenon_status replay_compile(const ReplayMachine *m, ReplayPrecision precision, Graph *g, Arena *a,
                             Diag *d, ReplayProgram *out) {
-  const Target *t = m->device ? target_find("cuda") : m->cpu ? &cpu_loops : &opencl_loops;
-  Machine cpu = {0};
-  CompileOptions o;
-  CompileReport made = {0};
+  Machine cpu;
+  CompileReport made;
   *out = (ReplayProgram){0};
-  if (m->cpu) TRY(machine_make(str_of(m->triple), str_of(m->cpu), STR(""), &cpu, d));
-  options_for(m, t, precision, &o);
-  o.machine = &cpu;
-  TRY(compile_graph(g, &o, COMPILE_BUILD, a, d, &made));
+  TRY(cpu_of(m, &cpu, d));
+  TRY(build(m, precision, &cpu, g, a, d, &made));
   Compiled c = made.compiled;
   Program *p = made.program;
   out->nkernels = c.nkernels;

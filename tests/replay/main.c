@@ -25,6 +25,10 @@ static const char usage[] =
     "all that the machine has\n"
     "  --whole            these are all models: what the golden files have "
     "besides is reported as removed\n"
+    "  --cliffs           count kernels with more than 4,096 elements of work that run on the "
+    "host, "
+    "on one thread\n"
+    "                     or on one lane, and compare with tests/golden/cliffs instead\n"
     "  --update           write the golden files instead of comparing\n"
     "  --show NUMBER      print the loops and the text of this kernel of "
     "each model; compare nothing\n"
@@ -46,7 +50,7 @@ typedef struct Args {
   const char **model;
   int nmodels;
   ReplayGolden golden;
-  bool samples, update;
+  bool samples, update, cliffs;
   int64_t jobs;
 } Args;
 typedef struct Job {
@@ -65,6 +69,7 @@ static bool flag(Args *x, const char *arg) {
   if (!strcmp(arg, "--samples")) return x->samples = true;
   if (!strcmp(arg, "--whole")) return x->golden.whole = true;
   if (!strcmp(arg, "--update")) return x->update = true;
+  if (!strcmp(arg, "--cliffs")) return x->cliffs = true;
   return false;
 }
 
@@ -107,7 +112,7 @@ static int read_args(int argc, char **argv, Arena *a, Args *x) {
 
 // ---- processes ----
 
-static void start(Job *j, const ReplayOptions *o) {
+static void start(Job *j, const Args *x) {
   j->record = tmpfile();
   fflush(NULL);
   j->pid = j->record ? fork() : -1;
@@ -116,7 +121,8 @@ static void start(Job *j, const ReplayOptions *o) {
   StrBuf out;
   arena_init(&a);
   strbuf_init(&out, &a);
-  bool bad = !replay_record(&j->task, o, &a, &out);
+  bool bad =
+      x->cliffs ? !cliffs_record(&j->task, &a, &out) : !replay_record(&j->task, &x->o, &a, &out);
   fwrite(out.p, 1, (size_t)out.n, j->record);
   bad |= fflush(j->record) || ferror(j->record);
   fflush(NULL);
@@ -138,7 +144,7 @@ static void run_all(Job *job, int64_t n, const Args *x) {
   int64_t running = 0;
   for (int64_t i = 0; i < n; i++) {
     while (running >= x->jobs) finish_one(job, n, &running);
-    start(&job[i], &x->o);
+    start(&job[i], x);
     job[i].failed = job[i].pid < 0;
     running += job[i].pid > 0;
   }
@@ -203,8 +209,16 @@ static bool judge(const Args *x, const ReplayMachine *m, Job *job, int64_t n, Ar
   }
   diag_init(&d);
   if (x->o.show || x->o.dump || !n) return good;
-  if (!x->update) return replay_compare(&x->golden, m, strbuf_str(&record)) && good;
-  if (!good || !replay_update(&x->golden, m, strbuf_str(&record), &d)) return good;
+  Str text = strbuf_str(&record);
+  if (!x->update) {
+    bool same =
+        x->cliffs ? cliffs_compare(&x->golden, m, text) : replay_compare(&x->golden, m, text);
+    return same && good;
+  }
+  if (!good) return false;
+  tenon_status written =
+      x->cliffs ? cliffs_update(&x->golden, m, text, &d) : replay_update(&x->golden, m, text, &d);
+  if (!written) return true;
   printf("%s\n", d.text);
   return false;
 }
@@ -212,12 +226,15 @@ static bool judge(const Args *x, const ReplayMachine *m, Job *job, int64_t n, Ar
 int main(int argc, char **argv) {
   enum { PRECISIONS = 3 };
   Arena a;
-  Args x = {.jobs = 2, .golden = {TENON_SOURCE_DIR "/tests/golden/replay", false, 40}};
+  Args x = {.jobs = 2, .golden = {NULL, false, 40}};
   int passed = 0, failed = 0;
   arena_init(&a);
   x.model = arena_array(&a, const char *, argc + ARRAY_LEN(small_models));
   int rc = read_args(argc, argv, &a, &x);
   if (rc) return rc;
+  const char *folder = TENON_SOURCE_DIR "/tests/golden/";
+  if (!x.golden.folder)
+    x.golden.folder = str_printf(&a, "%s%s", folder, x.cliffs ? "cliffs" : "replay");
   // Variables that choose schedules for tests have no place here.
   unsetenv("TENON_BLOCK_THREADS");
   unsetenv("TENON_MMA");

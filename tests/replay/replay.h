@@ -4,6 +4,8 @@
 //   machines.c   the table of machines; compiles one graph for one of them without a code generator
 //   record.c     a model, or the samples of every op, as a record: text with one line per kernel
 //   compare.c    a record against the golden file of its machine: what changed, and --update
+//   cliffs.c     how many kernels leave the machine idle: on the host, on one thread, on one lane
+//   cliffs_judge.c   those counts against tests/golden/cliffs
 //   main.c       options, and one process per model and machine
 //
 // A record is the text that the golden file of a machine holds (tests/golden/replay/MACHINE.txt).
@@ -20,6 +22,7 @@
 #define TENON_TESTS_REPLAY_H
 
 #include "base/base.h"
+#include "compile/compile.h"
 #include "ir/ir.h"
 
 typedef enum { REPLAY_F32 = 1, REPLAY_BF16 = 2, REPLAY_TF32 = 4 } ReplayPrecision;
@@ -49,6 +52,9 @@ typedef struct ReplayProgram {  // in the arena of the call
   int64_t nsteps, nhost;
 } ReplayProgram;
 // Optimises g, which is changed, and compiles it.
+MUST_USE tenon_status replay_build(const ReplayMachine *m, ReplayPrecision p, Graph *g, Arena *a,
+                                   Diag *d, CompileReport *out);
+// The same, with every kernel's texts.
 MUST_USE tenon_status replay_compile(const ReplayMachine *m, ReplayPrecision p, Graph *g, Arena *a,
                                      Diag *d, ReplayProgram *out);
 
@@ -77,6 +83,16 @@ typedef struct ReplayGolden {
 bool replay_compare(const ReplayGolden *g, const ReplayMachine *m, Str record);
 // Writes the record's models over those of the golden file; with `whole`, in place of all.
 MUST_USE tenon_status replay_update(const ReplayGolden *g, const ReplayMachine *m, Str record,
+                                    Diag *d);
+
+// ---- cliffs ----
+// A record of these has a line for each count: kind, model, template or op, number.  False: the
+// model cannot be read.
+bool cliffs_record(const ReplayTask *t, Arena *a, StrBuf *out);
+// Compares with the golden file, and prints what is more and what is less; models that the record
+// does not have are left alone.  False: something changed.
+bool cliffs_compare(const ReplayGolden *g, const ReplayMachine *m, Str record);
+MUST_USE tenon_status cliffs_update(const ReplayGolden *g, const ReplayMachine *m, Str record,
                                     Diag *d);
 
 #endif
