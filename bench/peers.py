@@ -19,25 +19,11 @@ alone, and one that was broken off goes on with --resume.  TENON is the program 
 import argparse, json, os, platform, subprocess, sys, tempfile, time
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-venv = os.environ.get("PEERS", os.path.join(root, "build", "peers"))
-PACKAGES = ["onnxruntime==1.31.*", "openvino==2026.4.*", "mnn==3.6.*", "numpy", "onnx"]
+sys.path.insert(0, os.path.join(root, "bench", "lib"))
+from peers_venv import enter_venv  # noqa: E402
+
 DISTS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "mnn": "mnn"}
-
-
-def enter_venv():
-    """Goes on as the Python that has the peers."""
-    python = os.path.join(venv, "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(venv): return
-    done = os.path.join(venv, "ready")
-    if not os.path.exists(done) or open(done).read().split() != PACKAGES:
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q"] + PACKAGES, check=True)
-        with open(done, "w") as f: f.write("\n".join(PACKAGES))
-    os.execv(python, [python] + sys.argv)
-
-
 if __name__ == "__main__": enter_venv()
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from interleave import Contender, Ended, difference, rounds, spread, tenon  # noqa: E402
 import models, report  # noqa: E402
 

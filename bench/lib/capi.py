@@ -17,7 +17,7 @@ class Error(C.Structure):
 
 class Tensor(C.Structure):
     _fields_ = [("data", C.c_void_p), ("dtype", C.c_int), ("rank", C.c_int32), ("shape", C.c_int64 * RANK),
-                ("bytes", C.c_int64), ("owner", C.c_void_p)]
+                ("bytes", C.c_int64), ("owner", C.c_void_p), ("memory", C.c_int), ("device", C.c_int32)]
 
 
 class Info(C.Structure):
@@ -61,7 +61,7 @@ def aligned(array):
 
 def view(array):
     shape = (C.c_int64 * RANK)(*array.shape)
-    return Tensor(array.ctypes.data, CODES[array.dtype.name], array.ndim, shape, array.nbytes, None)
+    return Tensor(array.ctypes.data, CODES[array.dtype.name], array.ndim, shape, array.nbytes, None, 0, 0)
 
 
 class Program:

@@ -9,6 +9,7 @@ of input:
            by the clock or of the processor
   memory   the resident set now, its largest size, and how much both grew since before the library was loaded, in bytes
   F.npz    writes the outputs there
+  open MODEL INPUTS.npz   a session of another model in place of this one; answers as at the start, or {"failed": why}
 Inputs and outputs are bound once, so that what is measured is the run and not the copying of arrays.  Whatever a library
 prints goes to standard error.
 """
@@ -23,15 +24,21 @@ SETTINGS = {
 }
 
 
+made_before = []  # a session that the next one takes the place of
+
+
 def memory(key):
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(key))
 
 
 def tenon(path, feed, threads, precision):
     import capi
+    for old in made_before: old.close()
+    made_before.clear()
     start = time.perf_counter()
     session = capi.Session(capi.Program(path, threads, precision), threads)
     made = time.perf_counter() - start
+    made_before.append(session)
     session.bind(feed)
     return made, session.run, session.outputs
 
@@ -104,16 +111,28 @@ def main():
     os.dup2(2, 1)
 
     def say(what): print(json.dumps(what), file=answers, flush=True)
-    with np.load(inputs) as archive: feed = {name: archive[name] for name in archive}
-    before = memory("VmRSS")
     make = {"tenon": tenon, "onnxruntime": onnxruntime, "openvino": openvino, "mnn": mnn}[kind]
-    made, run, outputs = make(path, feed, int(threads), precision or "f32")
+
+    feed = {}  # runtimes read these arrays in place
+
+    def session(path, inputs):
+        feed.clear()
+        with np.load(inputs) as archive: feed.update((name, archive[name]) for name in archive)
+        return make(path, feed, int(threads), precision or "f32")
+    before = memory("VmRSS")
+    made, run, outputs = session(path, inputs)
     say({"made_ms": made * 1e3})
     for line in sys.stdin:
         line = line.strip()
         if line == "memory":
             rss, most = memory("VmRSS"), memory("VmHWM")
             say({"rss": rss, "hwm": most, "grown": rss - before, "grown_most": most - before})
+        elif line.startswith("open "):
+            run = outputs = None
+            try:
+                made, run, outputs = session(*line.split(" ")[1:])
+                say({"made_ms": made * 1e3})
+            except Exception as e: say({"failed": f"{type(e).__name__}: {e}"})
         elif line.endswith(".npz"):
             run()
             np.savez(line, **outputs())

@@ -31,6 +31,12 @@ class Contender:
         self.process.send_signal(signal.SIGSTOP)
         return answer
 
+    def open(self, path, inputs):
+        """A session of another model in place of this one."""
+        answer = self.ask(f"open {path} {inputs}")
+        if "failed" in answer: raise Ended(answer["failed"])
+        self.made_ms = answer["made_ms"]
+
     def close(self):
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.close()
