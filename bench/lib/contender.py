@@ -2,7 +2,7 @@
 
 usage: contender.py KIND[:PRECISION] MODEL INPUTS.npz THREADS wall|cpu
 
-KIND is tenon, onnxruntime, openvino or mnn, each at its best settings (SETTINGS below); PRECISION is f32 or bf16.  Answers in lines of
+KIND is tenon, onnxruntime, openvino, mnn (SETTINGS below) or litert (XNNPACK); PRECISION is f32 or bf16.  Answers in lines of
 JSON: first how long the session took to make (the library's own loading into Python is not counted), then one for each line
 of input:
   SECONDS  runs again and again for that long, at least thrice after one run that does not count: the times in ms,
@@ -93,6 +93,17 @@ def mnn(path, feed, threads, precision):
     return made, run, lambda: {name: np.array(v.read()) for name, v in zip(names["outputs"], last[0])}
 
 
+def litert(path, feed, threads, precision):
+    from ai_edge_litert.interpreter import Interpreter
+    start = time.perf_counter()
+    it = Interpreter(path, num_threads=threads)
+    for d in it.get_input_details(): it.resize_tensor_input(d["index"], feed[d["name"]].shape)
+    it.allocate_tensors()
+    made = time.perf_counter() - start
+    for d in it.get_input_details(): it.set_tensor(d["index"], feed[d["name"]])
+    return made, it.invoke, lambda: {d["name"]: it.get_tensor(d["index"]) for d in it.get_output_details()}
+
+
 def measure(run, seconds, clock):
     run()
     times, end = [], time.perf_counter() + seconds
@@ -111,7 +122,7 @@ def main():
     os.dup2(2, 1)
 
     def say(what): print(json.dumps(what), file=answers, flush=True)
-    make = {"tenon": tenon, "onnxruntime": onnxruntime, "openvino": openvino, "mnn": mnn}[kind]
+    make = {"tenon": tenon, "onnxruntime": onnxruntime, "openvino": openvino, "mnn": mnn, "litert": litert}[kind]
 
     feed = {}  # runtimes read these arrays in place
 
