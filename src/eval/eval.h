@@ -12,6 +12,13 @@
 #include "base/attr.h"
 #include "eval/value.h"
 
+// What a prepared evaluation (eval/table.h) made of a step's attributes: its caller's, which lives
+// as long as they do.  One run at a time uses it.
+typedef struct EvalKeep {
+  Arena *arena;  // for what `made` points to
+  void *made;    // NULL before the first call
+} EvalKeep;
+
 typedef struct Eval {
   Run *run;
   const Value *const *in;
@@ -19,7 +26,8 @@ typedef struct Eval {
   Value **out;  // nout slots, NULL on entry
   int nout;
   const void *attrs;
-  Where at;  // node and op, for messages
+  Where at;        // node and op, for messages
+  EvalKeep *keep;  // of a prepared evaluation; else NULL
   // What the op's cost function says of these inputs once result 0 has its shape; NULL: nothing.
   // Asked by eval_out, where the work of a run is limited.
   double (*cost)(const struct Eval *e);

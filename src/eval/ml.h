@@ -129,5 +129,7 @@ EvalFn eval_array_feature_extractor, eval_binarizer, eval_cast_map, eval_categor
     eval_linear_classifier, eval_linear_regressor, eval_normalizer, eval_one_hot_encoder,
     eval_scaler, eval_svm_classifier, eval_svm_regressor, eval_tree_ensemble_classifier,
     eval_tree_ensemble_regressor, eval_tree_ensemble, eval_zip_map;
+// For repeated calls (eval/table.h)
+EvalFn prepared_tree_ensemble, prepared_tree_ensemble_classifier, prepared_tree_ensemble_regressor;
 
 #endif

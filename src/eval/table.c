@@ -29,10 +29,12 @@
 
 #define EVAL_PLAIN(op, fn)
 #define EVAL_WITH(op, fn, at)
+#define EVAL_PREPARED(op, fn, fast, at)
 #define EVAL_ATTRS(at, list) ATTR_TABLE(at, list);
 #include "eval/table.def"
 #undef EVAL_PLAIN
 #undef EVAL_WITH
+#undef EVAL_PREPARED
 #undef EVAL_ATTRS
 
 const EvalOp eval_table[] = {
@@ -44,6 +46,13 @@ const EvalOp eval_table[] = {
 #define EVAL_WITH(op, fn, at)                                                                      \
   {.name = #op,                                                                                    \
    .eval = fn,                                                                                     \
+   .attrs = at##_attr_desc,                                                                        \
+   .nattrs = sizeof(at##_attr_desc) / sizeof(AttrDesc),                                            \
+   .attrs_size = sizeof(at##_attrs)},
+#define EVAL_PREPARED(op, fn, fast, at)                                                            \
+  {.name = #op,                                                                                    \
+   .eval = fn,                                                                                     \
+   .prepared = fast,                                                                               \
    .attrs = at##_attr_desc,                                                                        \
    .nattrs = sizeof(at##_attr_desc) / sizeof(AttrDesc),                                            \
    .attrs_size = sizeof(at##_attrs)},

@@ -7,6 +7,9 @@
 typedef struct EvalOp {
   const char *name;
   EvalFn *eval;
+  // The same results, bit for bit, by data structures that it makes in its first call and keeps in
+  // e->keep.  Sessions call it; the interpreter does not, so that it can judge.  NULL: none.
+  EvalFn *prepared;
   const AttrDesc *attrs;
   uint16_t nattrs, attrs_size;
 } EvalOp;

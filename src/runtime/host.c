@@ -51,10 +51,19 @@ static tenon_status evaluate(Session *s, Run *run, const ProgStep *st, Eval *e) 
   int64_t said = run->diag->len;
   if (!s->pool) s->pool = pool_create(workers_count(s->workers));
   run->pool = s->pool;
-  tenon_status status = st->eval->eval(e);
+  tenon_status status = st->eval->prepared ? st->eval->prepared(e) : st->eval->eval(e);
   if (status && run->diag->len == said)
     status = fail(run->diag, status, e->at, "evaluation failed (%s)", status_name(status));
   return status;
+}
+
+// What the step's prepared evaluation keeps from call to call.
+static EvalKeep *keep_of(Session *s, Frame *fr, const ProgStep *st) {
+  if (!st->eval->prepared) return NULL;
+  if (!fr->keep) fr->keep = arena_array(&s->arena, EvalKeep, MAX(fr->f->nsteps, 1));
+  EvalKeep *k = &fr->keep[st - fr->f->step];
+  k->arena = &s->arena;
+  return k;
 }
 
 tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st) {
@@ -70,6 +79,7 @@ tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st) {
             .out = out,
             .nout = st->nout,
             .attrs = st->attrs,
+            .keep = keep_of(s, fr, st),
             .at = {.node = st->node, .op = st->op}};
   TRY(evaluate(s, run, st, &e));
   for (int32_t i = 0; i < st->nout; i++) {

@@ -23,6 +23,7 @@ typedef struct Frame {
   int64_t arena_bytes;         // used by the last layout
   int64_t *laid_out;           // symbol values that the layout holds for
   StepTime *times;             // by step; NULL where nothing is measured
+  EvalKeep *keep;              // by step: what prepared evaluations made; NULL before the first
   struct DeviceFrame *device;  // where the program has devices
   bool valid;
 } Frame;

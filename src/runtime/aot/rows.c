@@ -43,4 +43,12 @@
                                   .attrs = at##_attr_desc,                                         \
                                   .nattrs = sizeof(at##_attr_desc) / sizeof(AttrDesc),             \
                                   .attrs_size = sizeof(at##_attrs)};
+#define EVAL_PREPARED(op, fn, fast, at)                                                            \
+  extern const EvalOp tenon_eval_##op;                                                             \
+  const EvalOp tenon_eval_##op = {.name = #op,                                                     \
+                                  .eval = fn,                                                      \
+                                  .prepared = fast,                                                \
+                                  .attrs = at##_attr_desc,                                         \
+                                  .nattrs = sizeof(at##_attr_desc) / sizeof(AttrDesc),             \
+                                  .attrs_size = sizeof(at##_attrs)};
 #include "eval/table.def"
