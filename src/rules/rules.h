@@ -24,6 +24,7 @@ extern const RuleSet rules_movement;        // movement in one form
 extern const RuleSet rules_kv_cache;        // past keys and values concatenated with the new ones
 extern const RuleSet rules_slices;          // slices, gathers and concatenations
 extern const RuleSet rules_kv_present;      // present keys and values of an attention
+extern const RuleSet rules_signal;          // Fourier transforms as products
 extern const RuleSet rules_sink;            // movement below arithmetic
 extern const RuleSet rules_strength;        // constants gathered, cheap ops for expensive ones
 

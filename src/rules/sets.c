@@ -23,6 +23,7 @@ const RuleSet *const rule_sets[] = {
     &rules_kv_cache,
     &rules_slices,
     &rules_kv_present,
+    &rules_signal,
     &rules_sink,
     &rules_strength,
     NULL,

@@ -1,0 +1,182 @@
+// signal.c -- Fourier transforms of constant length as matrix products and convolutions.
+//
+// A transform of n points is a product with a constant table of cosines and sines.  Frames of a
+// signal are a convolution: the table holds the window, the stride is the step of the frames.  So
+// transforms get the kernels of contractions.  Long ones would do too many products; they stay with
+// the host, which has a fast transform.
+#include "eval/signal.h"
+#include "eval/contract.h"
+
+#include "rules/letters.h"
+#include "rules/rules.h"
+#include "rules/shape.h"
+
+#include <math.h>
+
+// Elements of a table: above this a fast transform has the advantage over a product.
+enum { TABLE_MAX = 1 << 21 };
+static const double TAU = 6.28318530717958647693;
+
+static bool constant_of(Graph *g, const Node *n, int64_t *out) {
+  Ints v;
+  if (!node_ints(g, n, &v) || v.n != 1) return false;
+  *out = v.v[0];
+  return true;
+}
+
+static bool taken(DType t) { return t == DT_F32 || t == DT_F64; }
+
+// A table [rows][columns] of doubles as a constant of the type.
+static Node *table_node(Graph *g, DType t, int rank, const int64_t *dims, const double *table,
+                        int64_t n) {
+  int64_t bytes = 0;
+  if (!dtype_bytes(t, n, &bytes)) return NULL;
+  void *data = arena_alloc(&g->scratch, bytes);
+  store_f64(t, data, 0, n, table);
+  return node_const(g, t, rank, dims, data, NULL);
+}
+
+// exp(sign 2 pi i k / n), its argument reduced first.
+static void root_of_unity(int64_t n, int64_t k, double sign, double out[2]) {
+  double a = TAU * (double)(k % n) / (double)n;
+  out[0] = cos(a);
+  out[1] = sign * sin(a);
+}
+
+typedef struct Dft {
+  int64_t n, used, parts, bins, out_parts;  // length; elements of x that count; 1 real, 2 complex
+  bool inverse, half;                       // half: x is half of a spectrum
+} Dft;
+
+// [(i, part)][(k, part)]: what element i of x adds to bin k.
+static Node *dft_table(Graph *g, DType t, const Dft *d) {
+  int64_t columns = d->bins * d->out_parts, rows = d->used * d->parts;
+  double *table = arena_array(&g->scratch, double, rows *columns);
+  double sign = d->inverse ? 1 : -1, scale = d->inverse ? 1 / (double)d->n : 1;
+  for (int64_t i = 0; i < d->used; i++) {
+    // Half a spectrum: the other half is its conjugate, and real where it is its own.
+    bool own = i == 0 || 2 * i == d->n;
+    double twice = d->half && !own ? 2 * scale : scale;
+    for (int64_t k = 0; k < d->bins; k++) {
+      double w[2];
+      root_of_unity(d->n, i * k, sign, w);
+      double *re = table + i * d->parts * columns + k * d->out_parts, *im = re + columns;
+      re[0] = w[0] * twice;
+      if (d->out_parts == 2) re[1] = w[1] * twice;
+      if (d->parts == 1) continue;
+      im[0] = d->half && own ? 0 : -w[1] * twice;
+      if (d->out_parts == 2) im[1] = w[0] * twice;
+    }
+  }
+  return table_node(g, t, 2, (int64_t[]){rows, columns}, table, rows * columns);
+}
+
+// The sizes of a transform along `axis`; false where they are no constants.
+static bool dft_sizes(Graph *g, const Node *n, int axis, Dft *d) {
+  const dft_attrs *at = n->attrs;
+  const Type *x = type_of(n->src[0]);
+  Dim length = x->dims[axis], parts = x->dims[x->rank - 1];
+  if (!ie_is_const(length) || !ie_is_const(parts)) return false;
+  *d = (Dft){.inverse = at->inverse, .half = at->inverse && at->onesided, .parts = parts->value};
+  d->n = d->half ? 2 * (length->value - 1) : length->value;
+  if (src_or_null(g, n, 1) && !constant_of(g, n->src[1], &d->n)) return false;
+  if (d->n < 1) return false;
+  d->used = MIN(length->value, d->half ? d->n / 2 + 1 : d->n);
+  d->bins = at->onesided && !at->inverse ? d->n / 2 + 1 : d->n;
+  d->out_parts = d->half ? 1 : 2;
+  int64_t rows, columns, all;
+  return d->used > 0 && ck_mul(d->used, d->parts, &rows) &&
+         ck_mul(d->bins, d->out_parts, &columns) && ck_mul(rows, columns, &all) && all <= TABLE_MAX;
+}
+
+// x with the axis before the parts; the same permutation takes it back.
+static Node *swap_axis(Graph *g, Node *x, int axis) {
+  int rank = type_of(x)->rank;
+  int64_t perm[MAX_RANK];
+  for (int i = 0; i < rank; i++) perm[i] = i;
+  perm[axis] = rank - 2;
+  perm[rank - 2] = axis;
+  return transpose_to(g, x, rank, perm);
+}
+
+static Node *dft_product(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const Type *t = type_of(n->src[0]);
+  int64_t axis = -2, shape[MAX_RANK] = {0};
+  Dft d;
+  if (t->rank < 2 || !taken(t->dtype)) return NULL;
+  if (src_or_null(g, n, 2) && !constant_of(g, n->src[2], &axis)) return NULL;
+  int at = axis_of(axis, t->rank), rank = t->rank;
+  if (at < 0 || at == rank - 1 || !dft_sizes(g, n, at, &d)) return NULL;
+  Node *x = swap_axis(g, n->src[0], at);
+  if (!ie_is(t->dims[at], d.used)) x = slice_axis(g, x, rank - 2, 0, d.used, 1);
+  shape[rank - 2] = d.used * d.parts;
+  x = N(g, reshape, x, node_i64s(g, rank - 1, shape));
+  Node *table = dft_table(g, t->dtype, &d);
+  if (!table) return NULL;
+  Node *y = N(g, mat_mul, x, table);
+  shape[rank - 2] = d.bins;
+  shape[rank - 1] = d.out_parts;
+  return swap_axis(g, N(g, reshape, y, node_i64s(g, rank, shape)), at);
+}
+
+// ---- frames ----
+
+// [(k, part)][part of x][i]: weights of a convolution over a signal of one or two channels.
+static Node *stft_table(Graph *g, DType t, int64_t n, int64_t bins, int64_t parts) {
+  double *table = arena_array(&g->scratch, double, bins * 2 * parts * n);
+  for (int64_t k = 0; k < bins; k++)
+    for (int64_t i = 0; i < n; i++) {
+      double w[2], *re = table + 2 * k * parts * n + i, *im = re + parts * n;
+      root_of_unity(n, i * k, -1, w);
+      re[0] = w[0];
+      im[0] = w[1];
+      if (parts == 1) continue;
+      re[n] = -w[1];
+      im[n] = w[0];
+    }
+  return table_node(g, t, 3, (int64_t[]){2 * bins, parts, n}, table, bins * 2 * parts * n);
+}
+
+static Node *stft_convolution(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const stft_attrs *at = n->attrs;
+  const Type *t = type_of(n->src[0]);
+  Node *window = src_or_null(g, n, 2), *length = src_or_null(g, n, 3);
+  int64_t step, frame, parts = 1, all;
+  if ((t->rank != 2 && t->rank != 3) || !taken(t->dtype) || !constant_of(g, n->src[1], &step))
+    return NULL;
+  if (t->rank == 3 && !ie_is_const(t->dims[2])) return NULL;
+  if (t->rank == 3) parts = t->dims[2]->value;
+  if (length) {
+    if (!constant_of(g, length, &frame)) return NULL;
+  } else {
+    Dim d = window ? type_of(window)->dims[0] : t->dims[1];
+    if (!ie_is_const(d)) return NULL;
+    frame = d->value;
+  }
+  if (step < 1 || frame < 1 || ie_lt(&g->dims, t->dims[1], ie_const(&g->dims, frame)) != NO)
+    return NULL;
+  int64_t bins = at->onesided ? frame / 2 + 1 : frame;
+  if (!ck_mul(frame, 2 * parts, &all) || !ck_mul(all, bins, &all) || all > TABLE_MAX) return NULL;
+  if (window && (type_of(window)->rank != 1 || !ie_is(type_of(window)->dims[0], frame)))
+    return NULL;
+  Node *table = stft_table(g, t->dtype, frame, bins, parts), *x = n->src[0];
+  if (!table) return NULL;
+  if (window) table = N(g, mul, table, window);
+  x = t->rank == 2 ? N(g, reshape, x, node_i64s(g, 3, (int64_t[]){0, 1, -1}))
+                   : transpose_to(g, x, 3, (int64_t[]){0, 2, 1});
+  conv_attrs conv = {.group = 1, .strides = {1, &step}};
+  Node *y = transpose_to(g, NA(g, conv, &conv, x, table), 3, (int64_t[]){0, 2, 1});
+  return N(g, reshape, y, node_i64s(g, 4, (int64_t[]){0, 0, bins, 2}));
+}
+
+static const Rule signal[] = {
+    // clang-format off
+    RULE("dft.product", ANY(dft), .make = dft_product, .fast = FAST_REASSOC | FAST_APPROX,
+         .example = "(%x: f32[n, 12, 2]) { %r = dft(%x) return %r }"),
+    RULE("stft.convolution", ANY(stft), .make = stft_convolution, .fast = FAST_REASSOC | FAST_APPROX,
+         .example = "(%x: f32[2, 40, 1], %w: f32[16]) { %s = const i64[] {5} %r = stft(%x, %s, %w) return %r }"),
+    // clang-format on
+};
+const RuleSet rules_signal = RULES("signal", signal, "each removes a transform");
