@@ -118,6 +118,7 @@ typedef struct Lowering {
   bool small_bucket;  // a template has a schedule of its own for the smallest bucket
   Dim bucket_sym;     // a symbol that is at most bucket_max in the kernel at hand; NULL: none
   const char *label;  // of the kernel that is being made, for messages; NULL: it has no name
+  bool name_sizes;    // sizes that are quotients become dims (element/named_sizes.c)
   const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
   const char *why;             // why the template does not match, where that can be said in words
   // Whether loops become a kernel; where not it has said why by lower_decline.  NULL: all do.

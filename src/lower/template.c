@@ -144,9 +144,24 @@ static Outcome try_guarded(const Template *t, Lowering *lo, const Node *fused,
   return DECLINED;
 }
 
+// The same schedule once more, where its loops were not proven and sizes are quotients: with these
+// named they may be.  What was declined before is then forgotten.
+static bool proven_by_names(const Template *t, Lowering *lo, const Node *fused,
+                            const ScheduleGiven *given, int64_t ntried, Lowered *out) {
+  if (lo->tried.n == ntried || lo->tried.v[ntried].kind != DECLINED_UNPROVEN) return false;
+  int64_t declined = lo->tried.n;
+  lo->name_sizes = true;
+  Outcome again = try_guarded(t, lo, fused, given, out);
+  lo->name_sizes = false;
+  lo->tried.n = again == TAKEN ? ntried : declined;
+  return again == TAKEN;
+}
+
 static Outcome try_template(const Template *t, Lowering *lo, const Node *fused, Lowered *out) {
   static const ScheduleGiven nothing = {0};
+  int64_t ntried = lo->tried.n;
   Outcome r = try_guarded(t, lo, fused, &nothing, out);
+  if (r == DECLINED && proven_by_names(t, lo, fused, &nothing, ntried, out)) return TAKEN;
   for (const char *const *s = t->code->cheaper; r == DECLINED && s && *s; s++) {
     ScheduleGiven given;
     tenon_status known = schedule_parse(lo->arena, *s, lo->diag, &given);

@@ -44,8 +44,7 @@ bool elem_has_dtype(const ElementBuilder *e, DType t) {
 
 // ---- sizes ----
 
-static Dim own_symbol(void *ctx, Dim s) {
-  ElementBuilder *e = ctx;
+Dim elem_own_dim(ElementBuilder *e, Dim s) {
   for (int64_t i = 0; i < e->graph_dim.n; i++)
     if (e->graph_dim.v[i] == s) return e->k->dim[i];
   char name[32];
@@ -55,10 +54,13 @@ static Dim own_symbol(void *ctx, Dim s) {
   return loop_dim(e->k, name, s->kind == IE_SYM ? s->lo : 0, hi);
 }
 
+static Dim own_symbol(void *ctx, Dim s) { return elem_own_dim(ctx, s); }
+
 Dim elem_dim(ElementBuilder *e, Dim d) {
   // A size is never negative, which not every expression shows: then it is a dim of its own.
   bool hidden = d->lo < 0 && d->hi >= 0 && !ie_is_poison(d) && d->kind != IE_SYM;
-  return hidden ? own_symbol(e, d) : ie_map(e->pool, d, own_symbol, e);
+  if (e->named.n) return elem_named_dim(e, d, hidden);
+  return hidden ? elem_own_dim(e, d) : ie_map(e->pool, d, own_symbol, e);
 }
 
 void elem_shape(ElementBuilder *e, const Type *t, Dim *out) {
@@ -268,6 +270,7 @@ bool elem_begin(ElementBuilder *e, Lowering *lo, const Node *fused, const Node *
   intpool_init(e->pool, e->a);
   e->k = loop_kernel(e->a, e->pool, "kernel");
   intmap_init(&e->buffer, e->a);
+  if (lo->name_sizes) elem_name_sizes(e);
   if (!declare_operands(e, skip, nskip) || !declare_constants(e, skip, nskip)) return false;
   char name[32];
   for (int i = 0; i < fused->nres; i++) {

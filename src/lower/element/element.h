@@ -31,6 +31,10 @@ typedef struct ElemMemo {
   const LoopExpr *expr;
 } ElemMemo;
 
+typedef struct ElemNamed {
+  Dim size, as;  // of the graph, and what it is in the kernel
+} ElemNamed;
+
 typedef struct ElementBuilder {
   Lowering *lo;
   const Node *fused;
@@ -38,8 +42,9 @@ typedef struct ElementBuilder {
   Arena *a;
   LoopKernel *k;
   LoopBuilder b;
-  IntPool *pool;       // the kernel's
-  VEC(Dim) graph_dim;  // symbols of the graph, by the kernel's dim
+  IntPool *pool;         // the kernel's
+  VEC(Dim) graph_dim;    // symbols of the graph, by the kernel's dim
+  VEC(ElemNamed) named;  // sizes that are dims of their own, and what follows of others
   VEC(LowerArg) arg;
   IntMap buffer;  // node id -> argument
   ElemGive give[ELEM_GIVEN];
@@ -66,6 +71,12 @@ int32_t elem_result(const ElementBuilder *e, int i);  // the argument that resul
 int32_t elem_buffer(const ElementBuilder *e,
                     const Node *n);  // the argument that a parameter or constant is, or -1
 Dim elem_dim(ElementBuilder *e, Dim graph_dim);  // in the kernel's terms; poison where it has none
+Dim elem_own_dim(ElementBuilder *e,
+                 Dim graph_dim);  // as a dim of the kernel, whatever it is made of
+// named_sizes.c: finds sizes that are quotients, and gives a size by these.  `own`: as a dim of its
+// own, unless it is one of them.
+void elem_name_sizes(ElementBuilder *e);
+Dim elem_named_dim(ElementBuilder *e, Dim graph_dim, bool own);
 void elem_shape(ElementBuilder *e, const Type *t, Dim *out);
 bool elem_inside(const ElementBuilder *e, Dim x,
                  Dim extent);  // whether 0 <= x < extent is known here
