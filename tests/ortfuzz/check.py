@@ -7,6 +7,7 @@ import compare
 import engines
 import generate
 import known
+import oracle
 import values
 
 
@@ -17,8 +18,8 @@ class Problem:
         self.case, self.kind, self.text, self.diff = case, kind, text, diff
         self.carried = None  # rows that explain single nodes, where the difference is what the nodes after them make of it
         nodes = list(case.model.graph.node)
-        # Of Casts alone the first one may only carry an input to its type.
-        nodes = [n for n in nodes if n.op_type != "Cast"] or [n for n in nodes if n.input[0] not in case.feeds][:1] or nodes[:1]
+        # Of Casts alone the last one may only carry a result out of the model, and the first one an input to its type.
+        nodes = [n for n in nodes if n.op_type != "Cast"] or [n for n in nodes if not carries_out(case, n)][-1:] or nodes[:1]
         self.node = nodes[0]
         self.op = self.node.op_type if len(nodes) == 1 else "+".join(n.op_type for n in nodes)
         self.ops = [n.op_type for n in nodes]
@@ -82,30 +83,30 @@ def all_outputs(case):
     return model, names
 
 
-def isolate(case, run, mine):
-    """The first node whose results differ between the interpreter and `run`, by itself, with its difference; and whether all
-    others were looked at.  `mine` are the interpreter's results, which it must give again."""
+def isolate(case, run, mine, loose_zero=False):
+    """The nodes whose results differ between the interpreter and `run`, each by itself on the interpreter's operands, with their
+    differences; and whether all nodes were looked at.  `mine` are the interpreter's results, which it must give again."""
     if len(case.model.graph.node) < 2:
-        return None, False
+        return [], False
     model, names = all_outputs(case)
     try:
         made = dict(zip(names, engines.run_interp(model.SerializeToString(), case.feeds)))
     except engines.Refused:
-        return None, False
-    have = operands(case, made)
+        return [], False
+    have, found = operands(case, made), []
     whole = all(g.name in made and identical(made[g.name], x) for g, x in zip(case.model.graph.output, mine))
-    for i, n in enumerate(case.model.graph.node):
-        if carries_out(case, n):
-            continue
-        part = generate.single(case, i, have)
-        if part is None:
-            whole = False
-            continue
-        found = differs(part, run)
-        if found:
-            return found, False
-        whole = whole and runs(part, run)
-    return None, whole
+    for indices in inner_groups(case):
+        part = generate.part_of(case, indices, have)
+        problem = differs(part, run, loose_zero) if part is not None else None
+        if problem:
+            found.append(problem)
+        whole = whole and part is not None and (problem is not None or runs(part, run))
+    return found, whole
+
+
+def inner_groups(case):
+    """The groups of nodes, but for Casts that only carry a result out of the model."""
+    return [g for g in generate.groups(case) if not (len(g) == 1 and carries_out(case, case.model.graph.node[g[0]]))]
 
 
 def operands(case, made):
@@ -141,23 +142,35 @@ def carried(case, run, theirs, kind="differs", loose_zero=False):
     if not all(g.name in got and identical(got[g.name], x) for g, x in zip(case.model.graph.output, theirs)):
         return None
     have, rows = operands(case, got), []
-    for i, n in enumerate(case.model.graph.node):
-        if carries_out(case, n):
-            continue
-        part = generate.single(case, i, have)
+    for indices in inner_groups(case):
+        part = generate.part_of(case, indices, have)
         if part is None:
             return None
         try:
             mine = engines.run_interp(part.model.SerializeToString(), part.feeds)
         except engines.Refused:
             return None
-        d = compare.compare(part, mine, [got[o] for o in n.output if o], engines.run_interp, loose_zero)
+        made = [o for i in indices for o in case.model.graph.node[i].output if generate.is_tensor(case, o)]
+        d = compare.compare(part, mine, [got[o] for o in made], engines.run_interp, loose_zero, judge_of(part, run))
         if d is not None:
             found = known.find(Problem(part, kind, str(d), d))
             if found is None:
                 return None
             rows += found
     return rows
+
+
+def judge_of(case, run):
+    """What decides about roundings of one node beside ONNX Runtime; compiled code is itself what is tested."""
+    p = Problem(case, "differs", "")
+    if run is not engines.run_ort or not oracle.alone(p):
+        return None
+
+    def judge(difference):
+        p.diff = difference
+        return oracle.judged(p)[1]
+
+    return judge
 
 
 def identical(a, b):
@@ -179,12 +192,12 @@ def differs(case, run, loose_zero=False):
         theirs = run(data, case.feeds)
     except engines.Refused as e:
         return Problem(case, "other refused", str(e)) if run is not engines.run_ort else None
-    d = compare.compare(case, mine, theirs, engines.run_interp, loose_zero)
+    d = compare.compare(case, mine, theirs, engines.run_interp, loose_zero, judge_of(case, run))
     return Problem(case, "differs", str(d), d) if d else None
 
 
 def check_ort(case, stage):
-    """(outcome, Problem or None)"""
+    """(outcome, Problems, the interpreter's results, error)"""
     data = case.model.SerializeToString()
     mine = error = None
     stage("interp")
@@ -192,27 +205,25 @@ def check_ort(case, stage):
         mine = engines.run_interp(data, case.feeds)
     except engines.Refused as e:
         error = e
-    stage("ort")
     try:
         theirs = engines.run_ort(data, case.feeds)
     except engines.Refused as e:
         if error:
-            return "refused by both", None, mine, e
-        return ("not in ONNX Runtime" if e.unsupported else "refused by ONNX Runtime"), None, mine, e
+            return "refused by both", [], mine, e
+        return ("not in ONNX Runtime" if e.unsupported else "refused by ONNX Runtime"), [], mine, e
     if error:
         part = isolate_refusal(case)
-        return "refused by Tenon", Problem(part or case, "refused", str(error)), None, error
-    stage("compare")
-    d = compare.compare(case, mine, theirs, engines.run_interp)
+        return "refused by Tenon", [Problem(part or case, "refused", str(error))], None, error
+    d = compare.compare(case, mine, theirs, engines.run_interp, judge=judge_of(case, engines.run_ort))
     if d is None:
-        return "agree", None, mine, None
+        return "agree", [], mine, None
     found, whole = isolate(case, engines.run_ort, mine)
     if found:
         return "differ", found, mine, None
     p = Problem(case, "differs", str(d), d)
     # Where each node agrees on the interpreter's operands, no node of the interpreter is wrong.
     p.carried = [] if whole else carried(case, engines.run_ort, theirs)
-    return "differ", p if p.carried is not None else made_by(case, d) or p, mine, None
+    return "differ", [p if p.carried is not None else made_by(case, d) or p], mine, None
 
 
 def made_by(case, d):
@@ -223,7 +234,7 @@ def made_by(case, d):
     name = case.model.graph.output[d.output].name
     for i, n in enumerate(case.model.graph.node):
         if name in n.output:
-            part = generate.single(case, i, have)
+            part = generate.part_of(case, [i], have)
             if part is not None:
                 d.output = list(n.output).index(name)
                 return Problem(part, "differs", str(d), d)
@@ -238,8 +249,8 @@ def isolate_refusal(case):
     except engines.Refused:
         return None
     theirs.update(case.feeds)
-    for i in range(len(case.model.graph.node)):
-        part = generate.single(case, i, theirs)
+    for indices in generate.groups(case):
+        part = generate.part_of(case, indices, theirs)
         if part is None:
             continue
         try:
@@ -259,24 +270,25 @@ LABELS = {"compiled": "cpu", "loops": "ref"}
 
 
 def check_compiled(case, mine, stage, label):
-    """Compiled code, or its loops, against the interpreter's results."""
+    """Compiled code, or its loops, against the interpreter's results: Problems."""
     data = case.model.SerializeToString()
     exact, run = case.exact, compiler(case, label)
     stage(label)
     try:
         theirs = run(data, case.feeds)
     except engines.Refused as e:
-        return Problem(case, f"{label} refused", str(e))
+        return [Problem(case, f"{label} refused", str(e))]
     stage("compare")
     d = compare.compare(case, mine, theirs, engines.run_interp, not exact)
     if d is None:
-        return None
-    found, _ = isolate(case, run, mine)
-    p = found or Problem(case, "differs", str(d), d)
-    p.kind = f"{label} {p.kind}"
+        return []
+    found, _ = isolate(case, run, mine, not exact)
+    problems = found or [Problem(case, "differs", str(d), d)]
+    for p in problems:
+        p.kind = f"{label} {p.kind}"
     if not found:
-        p.carried = carried(case, run, theirs, p.kind, not exact)
-    return p
+        problems[0].carried = carried(case, run, theirs, problems[0].kind, not exact)
+    return problems
 
 
 def check_reference(case, mine, stage):

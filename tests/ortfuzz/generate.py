@@ -82,14 +82,30 @@ def first_version(op, domain, most):
     return None
 
 
-def single(case, index, known):
-    """The node `index` of a case by itself: `known` has the arrays of its inputs.  None where one is not a tensor."""
-    node = case.model.graph.node[index]
-    names = [n for n in list(node.input) + list(builder.captured(node)) if n]
+def is_tensor(case, name):
+    return name in case.vals and case.vals[name].dtype in values.TYPES
+
+
+def groups(case):
+    """The nodes as lists of indices: each by itself, or with those that a sequence, an optional or a map connects it with."""
+    nodes = case.model.graph.node
+    group = list(range(len(nodes)))
+    made = {o: i for i, n in enumerate(nodes) for o in n.output if o}
+    for i, n in enumerate(nodes):
+        for name in list(n.input) + list(builder.captured(n)):
+            if name in made and not is_tensor(case, name):
+                group = [group[made[name]] if g == group[i] else g for g in group]
+    return [[i for i, g in enumerate(group) if g == k] for k in dict.fromkeys(group)]
+
+
+def part_of(case, indices, known):
+    """Some nodes of a case by themselves: `known` has the arrays of their operands.  None where one is not a tensor."""
+    picked = [case.model.graph.node[i] for i in indices]
+    names = [n for node in picked for n in list(node.input) + list(builder.captured(node)) if n]
     inits = {t.name: t for t in case.model.graph.initializer}
-    inside = {o for a in node.attribute for g in [a.g] for n in g.node for o in n.output} | {
-        i.name for a in node.attribute for g in [a.g] for i in g.input}
-    feeds, keep, nodes, cast = {}, [], [], set()
+    inside = {o for node in picked for a in node.attribute for g in [a.g] for n in g.node for o in n.output} | {
+        i.name for node in picked for a in node.attribute for g in [a.g] for i in g.input} | {o for node in picked for o in node.output}
+    feeds, keep, nodes = {}, [], []
     for n in dict.fromkeys(names):
         if n in inside:
             continue
@@ -102,18 +118,16 @@ def single(case, index, known):
         if v is not None and v.dtype in values.CARRIED:
             feeds[n + "_"] = array
             nodes.append(onnx.helper.make_node("Cast", [n + "_"], [n], to=values.number(v.dtype)))
-            cast.add(n)
         else:
             feeds[n] = array
-    nodes.append(node)
+    nodes.extend(picked)
     outs, dtypes = [], []
-    for o in node.output:
-        v = case.vals.get(o)
-        if not o:
+    for o in (o for node in picked for o in node.output):
+        if not o or (len(picked) > 1 and not is_tensor(case, o)):
             continue
-        if v is None or v.dtype not in values.TYPES:
+        if not is_tensor(case, o):
             return None
-        name, dtype = o, v.dtype
+        name, dtype = o, case.vals[o].dtype
         if dtype in values.CARRIED:
             name, dtype = o + "_y", values.CARRIER[dtype]
             nodes.append(onnx.helper.make_node("Cast", [o], [name], to=values.number(dtype)))
@@ -126,5 +140,7 @@ def single(case, index, known):
         n, onnx.helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), list(np.shape(x))) for n, x in feeds.items()]
     graph = onnx.helper.make_graph(nodes, "fuzz", infos, outs, keep)
     model = onnx.helper.make_model(graph, opset_imports=case.model.opset_import, ir_version=10)
-    cover = [c for c in case.coverage if c[1] == node.op_type][:1]
-    return Case(case.seed, model, feeds, dtypes, cover, case.notes, case.vals)
+    ops = {node.op_type for node in picked}
+    cover = [c for c in case.coverage if c[1] in ops][: len(picked)]
+    vals = {n: case.vals[n] for n in names + [o for node in picked for o in node.output] if n in case.vals}
+    return Case(case.seed, model, feeds, dtypes, cover, case.notes, vals) if outs else None

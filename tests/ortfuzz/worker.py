@@ -84,14 +84,14 @@ def one(seed, options, tally, stage):
         case = generate.make(seed, options.opset, options.only, options.limits)
     except builder.Skip:
         return
-    outcome, problem, mine, error = check.check_ort(case, stage)
+    outcome, problems, mine, error = check.check_ort(case, stage)
     tally.outcomes[outcome] += 1
     for domain, op, since, dtypes, attrs in case.coverage:
         tally.ran[f"{domain}.{op}", since, ",".join(dtypes), outcome] += 1
         tally.attrs.update(f"{domain}.{op}.{a}" for a in attrs)
     if error is not None and len(case.coverage) == 1:
         tally.reasons[f"{outcome}: {case.coverage[0][1]}: {short(str(error))}"] += 1
-    if problem:
+    for problem in problems:
         report(tally, problem, seed, options.out)
     if mine is not None and outcome in ("not in ONNX Runtime", "refused by ONNX Runtime") and options.reference:
         outcome, problem = check.check_reference(case, mine, stage)
@@ -102,8 +102,7 @@ def one(seed, options, tally, stage):
         if mine is None or case.notes.get("random") or not every or seed % every:
             continue
         tally.lowered[label] += 1
-        problem = check.check_compiled(case, mine, stage, label)
-        if problem:
+        for problem in check.check_compiled(case, mine, stage, label):
             report(tally, problem, seed, options.out)
 
 
@@ -112,7 +111,7 @@ def main(options):
     np.seterr(all="ignore")
     options.opset = options.opset or engines.max_opset()
     for seed in range(options.first, options.first + options.count):
-        stage = lambda what: place.put(seed, what)
+        stage = engines.stage = lambda what: place.put(seed, what)
         stage("generate")
         try:
             one(seed, options, tally, stage)
