@@ -64,7 +64,7 @@ def agrees(p, want):
     with np.errstate(all="ignore"):
         rounded = want.astype(mine.dtype)
         x, y = mine.astype(np.longdouble), want.astype(np.longdouble)
-        near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= unit_of(p, y))
+        near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= unit_of(p, y)) & (not set(p.ops) <= compare.EXACT)
         zeros = (mine == 0) & (np.asarray(p.diff.theirs) == 0) if p.diff.bad is not None else nowhere
         sign = ~zeros | (np.signbit(mine) == np.signbit(want))
     return ((mine == rounded) | ((mine != mine) & (want != want)) | near) & sign
@@ -84,7 +84,7 @@ def judged(p):
         want = judge(p)
         if want is not None and want.shape == hit.shape and want.dtype.kind == p.diff.mine.dtype.kind:
             hit = hit | agrees(p, want)
-            if judge is ort_in_double or not all_floats(want):
+            if want.dtype.kind == "f" and (judge is ort_in_double or not all_floats(want)):
                 wrong = wrong | against(p, want)
             if hit[p.diff.bad].all():
                 break
