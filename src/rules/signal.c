@@ -38,9 +38,9 @@ static Node *table_node(Graph *g, DType t, int rank, const int64_t *dims, const 
 
 // exp(sign 2 pi i k / n), its argument reduced first.
 static void root_of_unity(int64_t n, int64_t k, double sign, double out[2]) {
-  double a = TAU * (double)(k % n) / (double)n;
-  out[0] = cos(a);
-  out[1] = sign * sin(a);
+  double angle = TAU * (double)(k % n) / (double)n;
+  out[0] = cos(angle);
+  out[1] = sign * sin(angle);
 }
 
 typedef struct Dft {
@@ -49,44 +49,45 @@ typedef struct Dft {
 } Dft;
 
 // [(i, part)][(k, part)]: what element i of x adds to bin k.
-static Node *dft_table(Graph *g, DType t, const Dft *d) {
-  int64_t columns = d->bins * d->out_parts, rows = d->used * d->parts;
+static Node *dft_table(Graph *g, DType t, const Dft *dft) {
+  int64_t columns = dft->bins * dft->out_parts, rows = dft->used * dft->parts;
   double *table = arena_array(&g->scratch, double, rows *columns);
-  double sign = d->inverse ? 1 : -1, scale = d->inverse ? 1 / (double)d->n : 1;
-  for (int64_t i = 0; i < d->used; i++) {
+  double sign = dft->inverse ? 1 : -1, scale = dft->inverse ? 1 / (double)dft->n : 1;
+  for (int64_t i = 0; i < dft->used; i++) {
     // Half a spectrum: the other half is its conjugate, and real where it is its own.
-    bool own = i == 0 || 2 * i == d->n;
-    double twice = d->half && !own ? 2 * scale : scale;
-    for (int64_t k = 0; k < d->bins; k++) {
+    bool own = i == 0 || 2 * i == dft->n;
+    double twice = dft->half && !own ? 2 * scale : scale;
+    for (int64_t k = 0; k < dft->bins; k++) {
       double w[2];
-      root_of_unity(d->n, i * k, sign, w);
-      double *re = table + i * d->parts * columns + k * d->out_parts, *im = re + columns;
+      root_of_unity(dft->n, i * k, sign, w);
+      double *re = table + i * dft->parts * columns + k * dft->out_parts, *im = re + columns;
       re[0] = w[0] * twice;
-      if (d->out_parts == 2) re[1] = w[1] * twice;
-      if (d->parts == 1) continue;
-      im[0] = d->half && own ? 0 : -w[1] * twice;
-      if (d->out_parts == 2) im[1] = w[0] * twice;
+      if (dft->out_parts == 2) re[1] = w[1] * twice;
+      if (dft->parts == 1) continue;
+      im[0] = dft->half && own ? 0 : -w[1] * twice;
+      if (dft->out_parts == 2) im[1] = w[0] * twice;
     }
   }
   return table_node(g, t, 2, (int64_t[]){rows, columns}, table, rows * columns);
 }
 
 // The sizes of a transform along `axis`; false where they are no constants.
-static bool dft_sizes(Graph *g, const Node *n, int axis, Dft *d) {
+static bool dft_sizes(Graph *g, const Node *n, int axis, Dft *dft) {
   const dft_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
   Dim length = x->dims[axis], parts = x->dims[x->rank - 1];
   if (!ie_is_const(length) || !ie_is_const(parts)) return false;
-  *d = (Dft){.inverse = at->inverse, .half = at->inverse && at->onesided, .parts = parts->value};
-  d->n = d->half ? 2 * (length->value - 1) : length->value;
-  if (src_or_null(g, n, 1) && !constant_of(g, n->src[1], &d->n)) return false;
-  if (d->n < 1) return false;
-  d->used = MIN(length->value, d->half ? d->n / 2 + 1 : d->n);
-  d->bins = at->onesided && !at->inverse ? d->n / 2 + 1 : d->n;
-  d->out_parts = d->half ? 1 : 2;
+  *dft = (Dft){.inverse = at->inverse, .half = at->inverse && at->onesided, .parts = parts->value};
+  dft->n = dft->half ? 2 * (length->value - 1) : length->value;
+  if (src_or_null(g, n, 1) && !constant_of(g, n->src[1], &dft->n)) return false;
+  if (dft->n < 1) return false;
+  dft->used = MIN(length->value, dft->half ? dft->n / 2 + 1 : dft->n);
+  dft->bins = at->onesided && !at->inverse ? dft->n / 2 + 1 : dft->n;
+  dft->out_parts = dft->half ? 1 : 2;
   int64_t rows, columns, all;
-  return d->used > 0 && ck_mul(d->used, d->parts, &rows) &&
-         ck_mul(d->bins, d->out_parts, &columns) && ck_mul(rows, columns, &all) && all <= TABLE_MAX;
+  return dft->used > 0 && ck_mul(dft->used, dft->parts, &rows) &&
+         ck_mul(dft->bins, dft->out_parts, &columns) && ck_mul(rows, columns, &all) &&
+         all <= TABLE_MAX;
 }
 
 // x with the axis before the parts; the same permutation takes it back.
@@ -103,20 +104,20 @@ static Node *dft_product(Graph *g, const Match *m) {
   const Node *n = m->root;
   const Type *t = type_of(n->src[0]);
   int64_t axis = -2, shape[MAX_RANK] = {0};
-  Dft d;
+  Dft dft;
   if (t->rank < 2 || !taken(t->dtype)) return NULL;
   if (src_or_null(g, n, 2) && !constant_of(g, n->src[2], &axis)) return NULL;
   int at = axis_of(axis, t->rank), rank = t->rank;
-  if (at < 0 || at == rank - 1 || !dft_sizes(g, n, at, &d)) return NULL;
+  if (at < 0 || at == rank - 1 || !dft_sizes(g, n, at, &dft)) return NULL;
   Node *x = swap_axis(g, n->src[0], at);
-  if (!ie_is(t->dims[at], d.used)) x = slice_axis(g, x, rank - 2, 0, d.used, 1);
-  shape[rank - 2] = d.used * d.parts;
+  if (!ie_is(t->dims[at], dft.used)) x = slice_axis(g, x, rank - 2, 0, dft.used, 1);
+  shape[rank - 2] = dft.used * dft.parts;
   x = N(g, reshape, x, node_i64s(g, rank - 1, shape));
-  Node *table = dft_table(g, t->dtype, &d);
+  Node *table = dft_table(g, t->dtype, &dft);
   if (!table) return NULL;
   Node *y = N(g, mat_mul, x, table);
-  shape[rank - 2] = d.bins;
-  shape[rank - 1] = d.out_parts;
+  shape[rank - 2] = dft.bins;
+  shape[rank - 1] = dft.out_parts;
   return swap_axis(g, N(g, reshape, y, node_i64s(g, rank, shape)), at);
 }
 
@@ -151,9 +152,9 @@ static Node *stft_convolution(Graph *g, const Match *m) {
   if (length) {
     if (!constant_of(g, length, &frame)) return NULL;
   } else {
-    Dim d = window ? type_of(window)->dims[0] : t->dims[1];
-    if (!ie_is_const(d)) return NULL;
-    frame = d->value;
+    Dim size = window ? type_of(window)->dims[0] : t->dims[1];
+    if (!ie_is_const(size)) return NULL;
+    frame = size->value;
   }
   if (step < 1 || frame < 1 || ie_lt(&g->dims, t->dims[1], ie_const(&g->dims, frame)) != NO)
     return NULL;
