@@ -26,7 +26,7 @@ def records(folder, only):
     seen, take, leave = {}, [], {}
     for r in listed:
         if only and not any(fnmatch.fnmatch(r["file"], g) for g in only): continue
-        reason = next((n for n in r["notes"] if n.startswith(("custom op", "no inputs", r["runtime"] + " fails"))), None)
+        reason = next((n for n in r["notes"] if n.startswith(("custom op", "no inputs", r["runtime"] + " fails")) and "com.microsoft" not in n), None)
         if r["sha256"] in seen: reason = "same bytes as " + seen[r["sha256"]]
         elif r["runtime"] not in MODULES: reason = "no driver of " + r["runtime"]
         elif not importlib.util.find_spec(MODULES[r["runtime"]]): reason = MODULES[r["runtime"]] + " is not installed"

@@ -2,6 +2,7 @@
 //
 // An `if` whose condition is known becomes its branch.  A `loop` or `scan` that is known to run a
 // few times is unrolled (OptOptions.unroll_limit); one that never runs becomes its initial values.
+// A value that a loop carries and never changes becomes a capture.
 // Bodies that stay lose the captured values that they do not use, and get constants as such instead
 // of through a capture, so that folding sees them.  Loop-invariant code of a loop, scan or map
 // moves in front of it.
@@ -222,6 +223,54 @@ static Node **unrolled(Cleaner *cl, Node *n) {
   return out;
 }
 
+// ---- carried values that never change ----
+
+// Whether each round hands carried value i on as it got it.
+static bool is_handed_on(const Node *n, const Body *b, int64_t i) {
+  const Node *p = b->param[2 + i], *value = n->src[2 + i];
+  return b->result[1 + i] == p && type_of(p) == type_of(value) && n->type[i] == type_of(value);
+}
+
+// The loop with such values captured, and its results; NULL: it has none.
+static Node **without_unchanged(Cleaner *cl, const Node *n) {
+  Graph *g = cl->c->g;
+  loop_attrs at = *(const loop_attrs *)n->attrs;
+  const Body *b = at.body;
+  int64_t ncarried = n->nsrc - 2 - at.captures, kept = 0, nparams = 2, nresults = 1, nsrc = 2;
+  for (int64_t i = 0; i < ncarried; i++) kept += !is_handed_on(n, b, i);
+  if (kept == ncarried) return NULL;
+  Node **param = arena_array(cl->arena, Node *, b->nparams),
+       **src = arena_array(cl->arena, Node *, n->nsrc);
+  Node **result = arena_array(cl->arena, Node *, b->nresults),
+       **out = arena_array(cl->arena, Node *, n->nres);
+  const char **name = arena_array(cl->arena, const char *, b->nresults);
+  for (int i = 0; i < 2; i++) param[i] = b->param[i], src[i] = n->src[i];
+  result[0] = b->result[0], name[0] = b->result_name[0];
+  for (int64_t i = 0; i < n->nres; i++) {
+    if (i < ncarried && is_handed_on(n, b, i)) continue;
+    if (i < ncarried) param[nparams++] = b->param[2 + i], src[nsrc++] = n->src[2 + i];
+    name[nresults] = b->result_name[1 + i];
+    result[nresults++] = b->result[1 + i];
+  }
+  for (int64_t i = 0; i < at.captures; i++)
+    param[nparams++] = b->param[2 + ncarried + i], src[nsrc++] = n->src[2 + ncarried + i];
+  for (int64_t i = 0; i < ncarried; i++)
+    if (is_handed_on(n, b, i)) param[nparams++] = b->param[2 + i], src[nsrc++] = n->src[2 + i];
+  at.captures += ncarried - kept;
+  Body *nb = body_new(g, b->name, nparams, param, nresults, result);
+  for (int64_t i = 0; i < nresults; i++) nb->result_name[i] = name[i];
+  at.body = nb;
+  Node *y =
+      nresults == 1 ? NULL : node_new(g, OP_loop, (int)nsrc, src, &at, (int)nresults - 1, n->name);
+  if (y == g->poison) return NULL;
+  int next = 0;
+  for (int64_t i = 0; i < n->nres; i++) {
+    bool same = i < ncarried && is_handed_on(n, b, i);
+    out[i] = same ? n->src[2 + i] : node_proj(g, y, next++);
+  }
+  return out;
+}
+
 // ---- scan ----
 
 static int64_t scan_option(Ints v, int64_t i) { return i < v.n ? v.v[i] : 0; }
@@ -408,7 +457,7 @@ typedef struct Tidy {
 static Node *capture(Tidy *t, Node *value, Node *inner) {
   if (value->op == OP_const) return value;
   for (int64_t i = 0; i < t->operand.n; i++)
-    if (t->operand.v[i] == value) return t->param.v[i];
+    if (t->operand.v[i] == value && type_of(t->param.v[i]) == type_of(inner)) return t->param.v[i];
   Node *p = inner;
   if (inner->op != OP_param) {
     p = node_param(t->cl->c->g, type_of(value), inner->name);
@@ -474,8 +523,12 @@ static Body *tidy_body(Tidy *t) {
   for (int64_t i = 0; i < t->r.n; i++) {
     Node *p = b->param[t->r.param + i], *value = t->node->src[t->r.first + i];
     // Only where both sides say the same type may one stand for the other.
-    if (type_of(p) != type_of(value)) return NULL;
-    intmap_put(&t->outside, p->id, (uint64_t)(uintptr_t)value);
+    if (type_of(p) == type_of(value)) {
+      intmap_put(&t->outside, p->id, (uint64_t)(uintptr_t)value);
+    } else {
+      vec_push(t->cl->arena, &t->operand, value);
+      vec_push(t->cl->arena, &t->param, p);
+    }
   }
   for (int64_t i = 0; i < order.n; i++)
     if (!place_node(t, order.v[i])) return NULL;
@@ -538,6 +591,7 @@ static Node *clean_node(void *ctx, Node *n, Node *old) {
                    : n->op == OP_loop ? unrolled(cl, n)
                    : n->op == OP_scan ? unrolled_scan(cl, n)
                                       : NULL;
+  if (!decided && n->op == OP_loop) decided = without_unchanged(cl, n);
   if (!decided) return tidy(cl, n);
   if (n->nres == 1) return decided[0];
   intmap_put(&cl->results, old->id, (uint64_t)(uintptr_t)decided);

@@ -64,6 +64,7 @@ typedef struct FuncBuilder {
   IntMap bound;       // symbols whose values are known by now, by slot
   SameSizes same;     // of the kernel at hand
   bool node_by_node;  // the nodes of a kernel that could not be made whole
+  const Node *split;  // that kernel, while its nodes are built; else NULL
   int depth;          // expansions within expansions
 } FuncBuilder;
 

@@ -238,6 +238,16 @@ static int64_t body_work(FuncBuilder *f, const Body *body) {
   return n;
 }
 
+// What an operand of a kernel's node is: a parameter of the kernel that stands for a constant is
+// that constant, which templates pack.
+static Node *constant_behind(const FuncBuilder *f, Node *s) {
+  if (!f->split || s->op != OP_param) return s;
+  const Body *body = ((const fused_attrs *)f->split->attrs)->body;
+  for (int64_t i = 0; i < body->nparams; i++)
+    if (body->param[i] == s && f->split->src[i]->op == OP_const) return f->split->src[i];
+  return s;
+}
+
 // A node as a kernel of its own: its operands are parameters, but for small constants.
 static const Node *alone(FuncBuilder *f, const Node *n, FuseOp op) {
   enum { SMALL = 64 };
@@ -250,7 +260,7 @@ static const Node *alone(FuncBuilder *f, const Node *n, FuseOp op) {
   Node **outer = arena_array(f->b->a, Node *, MAX(n->nsrc, 1));
   int nparams = 0;
   for (uint32_t i = 0; i < n->nsrc; i++) {
-    Node *s = src[i] = n->src[i];
+    Node *s = src[i] = constant_behind(f, n->src[i]);
     if (s == g->none || (s->op == OP_const && s->data->n <= SMALL)) continue;
     int at_param = 0;
     while (at_param < nparams && outer[at_param] != s) at_param++;
@@ -310,6 +320,8 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) 
   const MemPlan *plan = f->plan;
   f->plan = NULL;  // only what leaves the kernel has a place
   bool outer_alone = f->node_by_node;
+  const Node *outer_split = f->split;
+  f->split = n;
   int64_t before = host_steps(f);
   f->node_by_node = !f->b->o->host_only && body_work(f, body) > 1;
   intmap_init(&f->map, f->b->a);
@@ -320,6 +332,7 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) 
   f->map = outer;
   f->plan = plan;
   f->node_by_node = outer_alone;
+  f->split = outer_split;
   for (int i = 0; i < n->nres; i++) build_same(f, n, i, made[i]);
   if (host_steps(f) > before) {
     f->b->nhost++;
