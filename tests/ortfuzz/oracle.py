@@ -25,18 +25,15 @@ def reference(p):
     return _result(p, lambda: engines.run_reference(p.case.model, p.case.feeds))
 
 
-def in_double(p, run):
-    """The result that `run` gives for the node with operands of type double, or None."""
-    made = widened(p)
-    return None if made is None else _result(p, lambda: run(*made))
-
-
 def reference_in_double(p):
-    return in_double(p, lambda model, feeds: engines.run_reference(model, feeds))
+    """onnx.reference computes in the type that it is given, whether the schema has it or not."""
+    made = widened(p, False)
+    return None if made is None else _result(p, lambda: engines.run_reference(*made))
 
 
 def ort_in_double(p):
-    return in_double(p, lambda model, feeds: engines.run_ort(model.SerializeToString(), feeds))
+    made = widened(p, True)
+    return None if made is None else _result(p, lambda: engines.run_ort(made[0].SerializeToString(), made[1]))
 
 
 def reference_in_longdouble(p):
@@ -51,6 +48,11 @@ def reference_in_longdouble(p):
 
 
 WIDE = (ort_in_double, reference_in_double, reference_in_longdouble)
+
+
+def has_judge(p):
+    """Whether a judge in a wider type runs the node."""
+    return any(np.shape(want) == np.shape(p.diff.mine) for want in (judge(p) for judge in WIDE) if want is not None)
 
 
 def agrees(p, want):
@@ -132,8 +134,9 @@ def result_type(p):
     return made[p.diff.output] if alone(p) and p.diff.output < len(made) else None
 
 
-def widened(p):
-    """A model of the node with operands of type double where its schema has that type, and its operands; None where nothing changes."""
+def widened(p, by_schema):
+    """A model of the node with operands of type double, where its schema has that type or only for type variables, and its operands; None
+    where nothing changes."""
     schema = builder.schema_of(p.node.op_type, p.domain, version_of(p))
     have = operands(p)
     if not alone(p) or any(x is None for x in have.values()):
@@ -141,7 +144,10 @@ def widened(p):
     formal = {name: schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i, name in enumerate(p.node.input) if name}
     types = {}  # by type variable
     for i, name in enumerate(p.node.input):
-        if name and p.dtype(i) in WIDER and WIDER[p.dtype(i)] in builder.allowed(p.node.op_type, p.domain, version_of(p), formal[name]):
+        if not name or p.dtype(i) not in WIDER:
+            continue
+        of_variable = builder.allowed(p.node.op_type, p.domain, version_of(p), formal[name])
+        if WIDER[p.dtype(i)] in of_variable or (of_variable and not by_schema):
             types[formal[name]] = WIDER[p.dtype(i)]
     if not types or any(name and p.dtype(i) in values.CARRIED and formal[name] not in types for i, name in enumerate(p.node.input)):
         return None
