@@ -165,9 +165,17 @@ static bool mentions(const Json *j, Str name) {
   return false;
 }
 
+// An operator that changes its operand: its name, before the overload, ends in an underscore.
+static bool is_in_place(Str target) {
+  int64_t end = target.n;
+  while (end > 0 && target.p[end - 1] != '.') end--;
+  return end > 2 && target.p[end - 2] == '_' && target.p[end - 3] != '_';
+}
+
 // Nobody reads what it gives: layers that training alone drops leave such calls behind.
 static bool is_unused(const ExportProgram *p, const Json *nodes, const Json *node) {
   const Json *outputs = json_get(node, "outputs");
+  if (is_in_place(text_of(node, "target"))) return false;
   if (!outputs || outputs->kind != JSON_ARRAY || nodes != p->nodes) return false;
   for (int64_t i = 0; i < outputs->n; i++) {
     Str name = text_of(json_get(&outputs->item[i], "as_tensor"), "name");

@@ -117,3 +117,47 @@ TEST(api_op_known) {
   EXPECT(tenon_op_known("nothing", "aten::relu") == 0);
   EXPECT(tenon_op_known(NULL, "aten::relu") == 0 && tenon_op_known("pytorch", NULL) == 0);
 }
+
+// a = clone(x); a[0:1].OP(v); return a.  Nobody reads what the operator in place gives.
+static tenon_status open_changing(const char *op, tenon_model **out) {
+  static char text[2048];
+  snprintf(
+      text, sizeof text,
+      "{\"graph_module\": {\"graph\": {\"inputs\": [], \"outputs\": [], \"nodes\": ["
+      "{\"target\": \"torch.ops.aten.clone.default\", \"name\": \"a\", \"inputs\": [{\"name\": "
+      "\"self\", \"arg\": {\"as_tensor\": {\"name\": \"x\"}}}], \"outputs\": [{\"as_tensor\": "
+      "{\"name\": \"a\"}}]}, {\"target\": \"torch.ops.aten.slice.Tensor\", \"name\": \"s\", "
+      "\"inputs\": [{\"name\": \"self\", \"arg\": {\"as_tensor\": {\"name\": \"a\"}}}, {\"name\": "
+      "\"dim\", \"arg\": {\"as_int\": 0}}, {\"name\": \"start\", \"arg\": {\"as_int\": 0}}, "
+      "{\"name\": \"end\", \"arg\": {\"as_int\": -1}}], \"outputs\": [{\"as_tensor\": {\"name\": "
+      "\"s\"}}]}, {\"target\": \"torch.ops.aten.%s\", \"name\": \"f\", \"inputs\": [{\"name\": "
+      "\"self\", \"arg\": {\"as_tensor\": {\"name\": \"s\"}}}, {\"name\": \"value\", \"arg\": "
+      "{\"as_tensor\": {\"name\": \"v\"}}}], \"outputs\": [{\"as_tensor\": {\"name\": \"f\"}}]}], "
+      "\"tensor_values\": {\"x\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}]}, \"v\": {\"dtype\": "
+      "7, \"sizes\": []}}}, \"signature\": {\"input_specs\": [{\"user_input\": {\"arg\": "
+      "{\"as_tensor\": {\"name\": \"x\"}}}}, {\"user_input\": {\"arg\": {\"as_tensor\": {\"name\": "
+      "\"v\"}}}}], \"output_specs\": [{\"user_output\": {\"arg\": {\"as_tensor\": {\"name\": "
+      "\"a\"}}}}]}}, \"schema_version\": {\"major\": 8, \"minor\": 8}}",
+      op);
+  *out = NULL;
+  return tenon_model_open_memory(text, strlen(text), NULL, out, &error);
+}
+
+TEST(torch_changes_in_place_are_never_dropped) {
+  float x[] = {1, 2, 3}, v = 7, want[] = {7, 7, 3};
+  tenon_tensor in[] = {{.data = x, .dtype = TENON_DTYPE_F32, .rank = 1, .shape = {3}},
+                       {.data = &v, .dtype = TENON_DTYPE_F32}},
+               out = {0};
+  tenon_model *m;
+  EXPECT_STATUS(open_changing("fill_.Tensor", &m), TENON_OK);
+  REQUIRE(m);
+  EXPECT_STATUS(tenon_run(m, in, 2, &out, 1, NULL, &error), TENON_OK);
+  EXPECT(out.data && !memcmp(out.data, want, sizeof want));
+  tenon_tensor_release(&out);
+  tenon_model_close(m);
+  tenon_program *p = NULL;
+  EXPECT_STATUS(open_changing("no_such_operator_.default", &m), TENON_OK);
+  EXPECT_STATUS(tenon_compile(m, NULL, &p, &error), TENON_EUNSUPPORTED);
+  EXPECT_CONTAINS(error.message, "no_such_operator_");
+  tenon_model_close(m);
+}
