@@ -453,9 +453,11 @@ typedef enum tenon_precision {
   /* f32 contractions with constant weights in bf16; sums, norms and functions in f32.  Faster; the
    * error is some hundredths of the largest value (`tenon verify --precision` measures it). */
   TENON_PRECISION_BF16,
-  /* f32 contractions in tf32 (10 mantissa bits) on targets with tensor cores, with sums in f32;
-     elsewhere the default. */
-  TENON_PRECISION_TF32
+  /* f32 contractions in tf32 (10 mantissa bits), with sums in f32.  Needs a target with tensor
+   * cores; elsewhere it is TENON_EINVAL. */
+  TENON_PRECISION_TF32,
+  /* As TENON_PRECISION_BF16, in f16: more exact, with values up to 65504.  Needs tensor cores. */
+  TENON_PRECISION_F16
 } tenon_precision;
 
 /* A symbolic dimension that is compiled as a number: the program refuses other sizes when it runs.

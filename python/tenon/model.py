@@ -22,7 +22,8 @@ from .session import Session, Value, value_of
 
 Range = Tuple[int, int]
 MATHS = {"default": _ffi.MATH_DEFAULT, "exact": _ffi.MATH_EXACT, "fast": _ffi.MATH_FAST}
-PRECISIONS = {"f32": _ffi.PRECISION_DEFAULT, "default": _ffi.PRECISION_DEFAULT, "bf16": _ffi.PRECISION_BF16, "tf32": _ffi.PRECISION_TF32}
+PRECISIONS = {"f32": _ffi.PRECISION_DEFAULT, "default": _ffi.PRECISION_DEFAULT, "bf16": _ffi.PRECISION_BF16, "tf32": _ffi.PRECISION_TF32,
+              "f16": _ffi.PRECISION_F16}
 _models: "weakref.WeakSet[Model]" = weakref.WeakSet()
 
 
@@ -336,8 +337,8 @@ def compile(
     ``threads``
         that compiling and each session may use; None is as many as the machine lets us.
     ``precision``
-        "f32" is what the model says, "bf16" has contractions with constant weights in bf16: faster, less exact;
-        "tf32" multiplies f32 in tf32 where the target has tensor cores (cuda), and is "f32" elsewhere.
+        "f32" is what the model says, "bf16" has contractions with constant weights in bf16: faster, less exact.
+        "tf32" and "f16" need a target with tensor cores (cuda). ``keep=["head", "layer4.*"]`` has layers stay in f32.
     ``dims``
         sizes of symbolic dimensions: a number fixes one (the code is a little faster and refuses others), a range
         ``(least, greatest)`` keeps it dynamic and refuses calls outside.

@@ -83,7 +83,7 @@ static tenon_status check_options(CompileCall *c) {
     return fail(c->d, TENON_EINVAL, NOWHERE, "opt_level %d, must be -1 to 3", o->opt_level);
   if ((int)o->math < TENON_MATH_DEFAULT || o->math > TENON_MATH_FAST)
     return fail(c->d, TENON_EINVAL, NOWHERE, "%d is no tenon_math", (int)o->math);
-  if ((int)o->precision < TENON_PRECISION_DEFAULT || o->precision > TENON_PRECISION_TF32)
+  if ((int)o->precision < TENON_PRECISION_DEFAULT || o->precision > TENON_PRECISION_F16)
     return fail(c->d, TENON_EINVAL, NOWHERE, "%d is no tenon_precision", (int)o->precision);
   if (o->threads < 0) return fail(c->d, TENON_EINVAL, NOWHERE, "threads must not be negative");
   if (o->ndims && !o->dims)
@@ -105,6 +105,7 @@ static tenon_status set_options(CompileCall *c) {
   o->fast = from->math == TENON_MATH_FAST;
   if (from->precision == TENON_PRECISION_BF16) o->precision = PRECISION_BF16;
   if (from->precision == TENON_PRECISION_TF32) o->precision = PRECISION_TF32;
+  if (from->precision == TENON_PRECISION_F16) o->precision = PRECISION_F16;
   o->batch_invariant = from->batch_invariant != 0;
   o->no_cache = from->no_cache != 0;
   o->tier = TIER_AUTO;
@@ -112,7 +113,7 @@ static tenon_status set_options(CompileCall *c) {
   o->target = c->target;
   o->threads = from->threads;
   o->watch = &c->watch;
-  o->keep = &c->out->arena;
+  o->loops = &c->out->arena;
   if (from->print) o->print = print, o->print_ctx = c;
   if (from->nnamed && !from->named)
     return fail(c->d, TENON_EINVAL, NOWHERE, "%zu named options, but no list of them",

@@ -126,6 +126,7 @@ tenon_status opt_compile(Cli *c, CompileOptions *out) {
   OptCall *call = arena_new(&c->arena, OptCall);
   *call = (OptCall){file ? model : NULL, file ? model : "stdin", command_line(c)};
   opt_guard(out, call);
+  out->misused = &c->misused;
   out->print = print_stderr;
   return TENON_OK;
 }

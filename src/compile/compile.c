@@ -14,6 +14,9 @@ static void pass_options(const CompileOptions *o, OptOptions *out) {
   out->fast = opt_fast_math_flags(out->level, o->exact, o->fast);
   if (o->precision == PRECISION_TF32) out->fast |= FAST_TF32;
   if (o->precision == PRECISION_BF16) out->precision = DT_BF16;
+  if (o->precision == PRECISION_F16) out->precision = DT_F16;
+  out->keep = o->keep.v;
+  out->nkeep = o->keep.n;
   if (o->fast_math) out->fast = *o->fast_math;
   out->fold_limit = o->fold_limit;
   out->unroll_limit = o->unroll_limit;
@@ -40,6 +43,51 @@ static tenon_status find_traits(const CompileOptions *o, Arena *a, Diag *d,
   return o->traits || !o->target ? TENON_OK : target_traits(o->target, o->device, a, d, out);
 }
 
+// ---- options that the model or the target decide on ----
+
+// Multiplying in tf32 or f16 takes tensor cores; bf16 halves the bytes everywhere.
+static tenon_status check_precision(const CompileOptions *o, const TargetTraits *t, Diag *d) {
+  bool cores = o->precision == PRECISION_TF32 || o->precision == PRECISION_F16;
+  if (!o->target || !t || !cores || t->mma) return TENON_OK;
+  return fail(d, TENON_EINVAL, NOWHERE,
+              "--precision %s: target %s has no tensor cores for it; it takes f32 or bf16",
+              o->precision == PRECISION_F16 ? "f16" : "tf32", o->target->name);
+}
+
+typedef VEC(const char *) Names;
+
+static void add_names(Graph *g, const Body *b, Arena *a, Names *out) {
+  NodeList all = body_order(g, b, a);
+  for (int64_t i = 0; i < all.n; i++)
+    if (all.v[i]->name && op_contraction(all.v[i])) vec_push(a, out, all.v[i]->name);
+}
+
+// Each pattern matches the name of a contraction.
+static tenon_status check_keep(Graph *g, const CompileOptions *o, Arena *a, Diag *d) {
+  Names names = {0};
+  if (o->keep.n) add_names(g, g->main, a, &names);
+  for (int64_t i = 0; o->keep.n && i < g->body.n; i++) add_names(g, g->body.v[i], a, &names);
+  for (int64_t i = 0; i < o->keep.n; i++) {
+    bool found = false;
+    for (int64_t k = 0; k < names.n && !found; k++) found = str_glob(o->keep.v[i], names.v[k]);
+    if (found) continue;
+    const char *near = str_nearest(str_of(o->keep.v[i]), names.v, names.n);
+    if (!near && names.n) near = names.v[0];
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "--keep %s: no convolution or matrix product has such a name%s%s%s", o->keep.v[i],
+                near ? "; there is '" : "", near ? near : "", near ? "'" : "");
+  }
+  return TENON_OK;
+}
+
+static tenon_status suits(Graph *g, const CompileOptions *o, const TargetTraits *t, Arena *a,
+                          Diag *d) {
+  tenon_status s = check_precision(o, t, d);
+  if (!s) s = check_keep(g, o, a, d);
+  if (s && o->misused) *o->misused = true;
+  return s;
+}
+
 tenon_status optimise_run(const OptimiseRun *r) { return graph_optimise(r->g, r->o, r->report); }
 
 static tenon_status optimise(Graph *g, const CompileOptions *o, Arena *a, Diag *d,
@@ -47,6 +95,7 @@ static tenon_status optimise(Graph *g, const CompileOptions *o, Arena *a, Diag *
   OptOptions passes;
   pass_options(o, &passes);
   TRY(find_traits(o, a, d, &passes.traits));
+  TRY(suits(g, o, passes.traits, a, d));
   r->opt = (OptReport){.arena = a};
   OptimiseRun run = {g, &passes, &r->opt, a, d};
   TRY(o->guard ? o->guard(o->guard_ctx, &run) : optimise_run(&run));
@@ -105,7 +154,7 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
   if (!lower_only) TRY(graph_open_sources(g, d));
   program_release(r->program);  // of COMPILE_LOWER
   r->program = NULL;
-  Arena *texts = o->keep && o->target->keeps_loops ? o->keep : a;
+  Arena *texts = o->loops && o->target->keeps_loops ? o->loops : a;
   TRY(target_compile(o->target, g, r->plan, &to, texts, d, &r->program));
   if (!lower_only) record_options(r->program, o);
   return TENON_OK;

@@ -161,12 +161,15 @@ static tenon_status check_passes(const CompileOptions *o, Diag *d) {
 
 tenon_status compile_options_check(const CompileOptions *o, Diag *d) {
   TRY(check_passes(o, d));
-  const char *precision = o->precision == PRECISION_BF16 ? "bf16" : "tf32";
+  static const char *const word[] = {"f32", "tf32", "bf16", "f16"};
+  const char *precision = word[o->precision];
   if (o->exact && o->fast)
     return fail(d, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");
   if (o->exact && o->precision != PRECISION_F32)
     return fail(d, TENON_EINVAL, NOWHERE, "--exact and --precision %s exclude one another",
                 precision);
+  if (o->keep.n && o->precision != PRECISION_BF16 && o->precision != PRECISION_F16)
+    return fail(d, TENON_EINVAL, NOWHERE, "--keep needs --precision bf16 or f16");
   return TENON_OK;
 }
 

@@ -50,7 +50,10 @@ typedef struct CompileOptions {
   const char *cflags;  // target c: of the C compiler
   // Gets the loops that a program needs as long as it lives (Target.keeps_loops); NULL: the arena
   // of the call does.
-  Arena *keep;
+  Arena *loops;
+  // Set where an option does not suit the model or the target, such as a pattern that matches
+  // nothing; NULL: nobody asks.
+  bool *misused;
   // ---- who follows ----
   const Watch *watch;                  // told of each pass, node and kernel; may be NULL
   void (*print)(void *ctx, Str text);  // gets dumps, traces and times; NULL: nobody
@@ -68,7 +71,7 @@ typedef struct CompileOptions {
 } CompileOptions;
 
 // Words of `precision`, in the row's order.
-enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16 };
+enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_F16 };
 
 typedef enum {
   OPTION_KIND_FLAG,

@@ -7,6 +7,12 @@
 
 #include "base/platform.h"
 
+bool opt_keeps(const OptOptions *o, const Node *n) {
+  for (int64_t i = 0; n->name && i < o->nkeep; i++)
+    if (str_glob(o->keep[i], n->name)) return true;
+  return false;
+}
+
 unsigned opt_fast_math_flags(int level, bool exact, bool fast) {
   if (exact) return 0;
   if (fast) return FAST_ALL;

@@ -25,8 +25,10 @@ typedef struct OptOptions {
   const char *stop_after, *start_from;
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
-  bool record;                         // note every firing in the report, for explain
-  DType precision;                     // that contractions multiply in; none: as the model says
+  bool record;              // note every firing in the report, for explain
+  DType precision;          // that contractions multiply in; none: as the model says
+  const char *const *keep;  // patterns for nodes that keep the model's precision
+  int64_t nkeep;
   const TargetTraits *traits;          // of what kernels are made for; NULL: no target is known
   bool batch_invariant;                // only its own length decides the order of a sum
   bool channels_last;                  // for tests: wherever it can be, whatever it costs
@@ -35,6 +37,8 @@ typedef struct OptOptions {
   void *print_ctx;
   const Watch *watch;  // told of each pass; may be NULL
 } OptOptions;
+// Whether a node keeps the model's precision, by its name.
+bool opt_keeps(const OptOptions *o, const Node *n);
 unsigned opt_fast_math_flags(int level, bool exact, bool fast);
 void opt_defaults(OptOptions *o);  // -O3
 

@@ -5,6 +5,7 @@
 // become one product with the weights concatenated, and a slice for each.  x is read once and the
 // product is large enough for every core.  The pass does so where the results are only moved or
 // contracted: arithmetic on a result would be an epilogue of its own product, but not of a slice.
+// What keeps its precision by name stays by itself.
 //
 // Needs:      recognise-composites has run, so that the remaining users of a result are known.
 // Guarantees: bit-equal: a column of a product depends on its own weights alone.  Where only others
@@ -106,7 +107,7 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     u->computed = true;  // a result of its own is computed where it stands
   }
   for (int64_t i = 0; i < order.n; i++)
-    if (is_product(order.v[i])) add_member(p, &uses, order.v[i]);
+    if (is_product(order.v[i]) && !opt_keeps(p->c->o, order.v[i])) add_member(p, &uses, order.v[i]);
   for (int64_t i = 0; i < order.n; i++) {
     uint64_t v;
     if (!intmap_get(&p->groups, order.v[i]->id, &v)) continue;

@@ -97,7 +97,7 @@ TEST(options_are_listed) {
     EXPECT_STATUS(tenon_option(i, &info), TENON_OK);
     EXPECT(info.name && info.kind && info.help);
     EXPECT(!info.choices == (strcmp(info.kind, "choice") != 0));
-    found += !strcmp(info.name, "precision") && !strcmp(info.choices, "f32 tf32 bf16");
+    found += !strcmp(info.name, "precision") && !strcmp(info.choices, "f32 tf32 bf16 f16");
   }
   EXPECT_INT_EQ(found, 1);
   EXPECT_STATUS(tenon_option(n, &info), TENON_EINVAL);

@@ -30,7 +30,7 @@ static tenon_status make(Made *m, const char *path, Planted *p, bool strict) {
   m->o.tamper = planted_fault;
   m->o.tamper_ctx = p;
   m->o.strict = strict;
-  m->o.keep = &m->arena;
+  m->o.loops = &m->arena;
   TRY(model_open(path, &(ModelOptions){0}, &m->diag, &m->model));
   TRY(model_copy(m->model, &(ModelOptions){0}, &m->diag, &m->copy));
   TRY(compile_graph(m->copy->graph, &m->o, COMPILE_BUILD, &m->arena, &m->diag, &m->r));

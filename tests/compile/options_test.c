@@ -61,7 +61,7 @@ TEST(options_refuse_what_they_do_not_take) {
   } wrong[] = {{"level", "4", "from 0 to 3"},
                {"level", "", "from 0 to 3"},
                {"bisect", "-1", "from 0 up"},
-               {"precision", "f16", "f32, tf32 or bf16"},
+               {"precision", "f8", "f32, tf32, bf16 or f16"},
                {"exact", "yes", "1 or 0"},
                {"fold_limit", "64X", "from 0 up"},
                {"unrol_limit", "1", "'unroll_limit'"}};

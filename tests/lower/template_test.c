@@ -96,7 +96,7 @@ static tenon_status make(Made *m, const char *path, const Place *p, Tamper *tamp
   o.device = p->device;
   o.tamper = tamper;
   o.tamper_ctx = ctx;
-  o.keep = &m->arena;
+  o.loops = &m->arena;
   o.no_cache = true;
   o.cflags = "-O0";
   TRY(model_open(path, &(ModelOptions){0}, &m->diag, &m->model));

@@ -115,7 +115,7 @@ TEST(precision_of_products) {
                     "  %%n = layer_normalization(%%m1, %%g)\n  %%f = reshape(%%n, %%sh)\n"
                     "  %%m2 = gemm(%%f, %%w2, %%c) transB=true\n"
                     "  %%m3 = mat_mul(%%m2, %%w3)\n  return %%m3\n}\n");
-  check_all(strbuf_text(&b), 2, 2, 0.05);  // the last one has odd rows, and stays in f32
+  check_all(strbuf_text(&b), 3, 3, 0.05);  // the last one has odd rows, which are filled up
   arena_deinit(&a);
 }
 
@@ -132,6 +132,35 @@ TEST(precision_of_moved_weights) {
   strbuf_printf(&b, "  %%j = concat(%%w1, %%w2) axis=0\n  %%t = transpose(%%j) perm=[1, 0]\n"
                     "  %%y = mat_mul(%%x, %%t)\n  return %%y\n}\n");
   check_all(strbuf_text(&b), 1, 1, 0.05);
+  arena_deinit(&a);
+}
+
+// A weight that two read, one of them transposed: a table of words and the head of a language
+// model.
+TEST(precision_of_tied_weights) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%i: i64[b, 5]) {\n");
+  print_floats(&b, "w", 2, (int64_t[]){33, 24}, 0.5);
+  strbuf_printf(&b, "  %%x = gather(%%w, %%i)\n  %%r = tanh(%%x)\n"
+                    "  %%t = transpose(%%w) perm=[1, 0]\n  %%y = mat_mul(%%r, %%t)\n"
+                    "  return %%y\n}\n");
+  for (int limit = 0; limit < 2; limit++) {  // a transpose that is folded, and one that is not
+    Diag d;
+    CompileOptions o;
+    CompileReport r;
+    Graph *g;
+    diag_init(&d);
+    compile_defaults(&o);
+    o.precision = PRECISION_BF16;
+    o.target = target_find("ref");
+    if (limit) o.fold_limit = 16;
+    if (compile_parsed(strbuf_text(&b), &o, COMPILE_PLAN, &a, &d, &g, &r)) FAIL("%s", d.text);
+    EXPECT_INT_EQ(r.opt.precision.contractions, 1);
+    graph_free(g);
+  }
   arena_deinit(&a);
 }
 

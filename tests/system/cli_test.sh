@@ -240,7 +240,10 @@ check "what a broken pass says" grep -q "pass recognise-recurrent broke; the gra
 expect 0 "kernels     42" inspect --optimised --start-from recognise-recurrent "$tmp/deep.tir.recognise-recurrent.tir"
 expect 2 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
 expect 2 "exclude one another" run "$tmp/m.tir" --exact --precision bf16
-expect 2 "it is f32, tf32 or bf16" run "$tmp/m.tir" --precision f16
+expect 2 "it is f32, tf32, bf16 or f16" run "$tmp/m.tir" --precision f8
+expect 2 "target cpu has no tensor cores for it; it takes f32 or bf16" run "$tmp/m.tir" --target cpu --precision tf32
+expect 2 "no convolution or matrix product has such a name" run examples/digits/digits.onnx --precision bf16 --keep 'no such node'
+expect 2 "keep needs --precision bf16 or f16" run "$tmp/m.tir" --keep '*'
 # What a target says of itself reaches passes here, too: one with thread blocks keeps depthwise convolutions in bf16.
 cat >"$tmp/depthwise.tir" <<'END'
 graph @"g"(%x: f32[1, 2, 8, 8]) {
