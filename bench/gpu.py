@@ -4,7 +4,7 @@
 usage: bench/gpu.py [NAME...] [--precision f32,tf32,bf16] [--batch 1,32] [--via pt2|onnx] [--rounds N] [--jobs N] [--limit S] [--no-eager] [--tune] [--alone] [--top N]
                     [--kernels] [--profile] [--dynamic] [--same] [--out DIR] [--report]
 
-Networks (resnet50, bert_base, mobilenet_v2, vit_b_16) are PyTorch's own with random weights, in which the statistics of normalisations are those of random images. Tenon reads what
+Networks (resnet50, bert_base, mobilenet_v2, vit_b_16; `more`: regnet_y_8gf, vgg16, efficientnet_b0, swin_t, convnext_tiny, densenet121, gpt2, llama, qwen3, clip_vision) are PyTorch's own with random weights, in which the statistics of normalisations are those of random images. Tenon reads what
 torch.export wrote of the same model, at the same batch, and both get the same inputs in the GPU's memory. PyTorch runs eager and compiled (torch.compile), each as it is and as a
 CUDA graph, channels last where there are images; with --tune also mode max-autotune-no-cudagraphs. Sides are interleaved for --rounds rounds: the time is the median of the rounds, with the least and
 the most of them. Errors are of Tenon's outputs against PyTorch's in f32: the norm of the difference by the norm. torch.compile takes most of the time of it all: it is done for --jobs cases
@@ -204,9 +204,9 @@ def main():
     if args.report:
         results.take(args.names)
         return results.write()
-    from gpu_sides import NETS
+    from gpu_sides import MORE, NETS
     args.precisions, args.batches = args.precision.split(","), [int(b) for b in args.batch.split(",")]
-    args.names = [args.worker] if args.worker else args.names or NETS
+    args.names = [args.worker] if args.worker else [n for name in args.names or NETS for n in (MORE if name == "more" else [name])]
     args.machine = results.machine_name()
     if args.worker: worker(args)
     elif args.profile: profiles(args, results)

@@ -11,7 +11,8 @@ sys.path.insert(0, os.environ.get("TENON_PYTHON") or os.path.join(ROOT, "python"
 import tenon  # noqa: E402
 
 NETS = ["resnet50", "bert_base", "mobilenet_v2", "vit_b_16"]
-LENGTH = 128  # tokens of BERT
+MORE = ["regnet_y_8gf", "vgg16", "efficientnet_b0", "swin_t", "convnext_tiny", "densenet121", "gpt2", "llama", "qwen3", "clip_vision"]  # never tuned for
+LENGTH = 128  # tokens
 
 
 # ---- networks ----
@@ -26,6 +27,39 @@ class Bert(torch.nn.Module):
         self.bert = transformers.BertModel(self.config)
 
     def forward(self, ids): return tuple(self.bert(ids, return_dict=False))
+
+
+class Decoder(torch.nn.Module):
+    """A language model of the transformers package that gives logits for all tokens, without a KV cache."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids): return self.model(ids, use_cache=False, return_dict=False)[0]
+
+
+class ClipVision(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        import transformers
+        self.model = transformers.CLIPVisionModel(transformers.CLIPVisionConfig())
+
+    def forward(self, pixels): return self.model(pixels, return_dict=False)[1]
+
+
+def decoder(name):
+    import transformers as t
+    if name == "gpt2": return Decoder(t.GPT2LMHeadModel(t.GPT2Config()))
+    if name == "llama":
+        return Decoder(t.LlamaForCausalLM(t.LlamaConfig(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=8, num_attention_heads=32,
+                                                        num_key_value_heads=8)))
+    return Decoder(t.Qwen3ForCausalLM(t.Qwen3Config(vocab_size=151936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=8, num_attention_heads=16,
+                                                    num_key_value_heads=8, head_dim=128)))
+
+
+# Vocabularies of networks that read tokens.
+WORDS = {"bert_base": 30522, "gpt2": 50257, "llama": 32000, "qwen3": 151936}
 
 
 def settle(model):
@@ -51,13 +85,15 @@ def network(name, device):
     torch.manual_seed(0)
     with torch.device(device):
         if name == "bert_base": return Bert().eval()
+        if name in WORDS: return decoder(name).eval()
+        if name == "clip_vision": return ClipVision().eval()
         import torchvision
         return settle(getattr(torchvision.models, name)(weights=None))
 
 
 def inputs_of(name, batch, device, length=LENGTH):
     torch.manual_seed(1)
-    if name == "bert_base": return (torch.randint(0, 30522, (batch, length)).to(device),)
+    if name in WORDS: return (torch.randint(0, WORDS[name], (batch, length)).to(device),)
     return (torch.randn(batch, 3, 224, 224).to(device),)
 
 

@@ -165,6 +165,15 @@ static tenon_status parse_window(Parser *p, LoopWindow *w) {
   return parse_pair(p, "lo", -MOST_PLACES, w->lo);
 }
 
+static tenon_status parse_base(Parser *p, LoopTileOperand *o) {
+  if (parser_take_word(p, "base")) {
+    TRY(parser_dim(p, &o->base));
+    TRY(parser_need_word(p, "of"));
+    TRY(parser_dim(p, &o->all));
+  }
+  return parser_take_word(p, "first") ? parser_dim(p, &o->first) : TENON_OK;
+}
+
 static tenon_status parse_operand(Parser *p, const char *name, LoopTileOperand *o) {
   TRY(parser_need_word(p, name));
   o->form = parser_take_word(p, "value")    ? TILE_VALUE
@@ -175,11 +184,12 @@ static tenon_status parse_operand(Parser *p, const char *name, LoopTileOperand *
   TRY(parser_need(p, '['));
   TRY(parse_row(p, o));
   TRY(parser_need(p, ']'));
-  if (o->form == TILE_WINDOW) return parse_window(p, &o->window);
+  if (o->form == TILE_WINDOW) TRY(parse_window(p, &o->window));
   if (o->form == TILE_MATRIX) {
     TRY(parser_need_word(p, "stride"));
-    return parser_dim(p, &o->stride);
+    TRY(parser_dim(p, &o->stride));
   }
+  if (o->form != TILE_VALUE) return parse_base(p, o);
   TRY(parser_need(p, '='));
   return parser_value(p, &o->value);
 }

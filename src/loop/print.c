@@ -325,6 +325,16 @@ static void print_operand(Printer *p, const char *name, const LoopTileOperand *o
     strbuf_puts(p->out, " stride ");
     print_dim(p, o->stride);
   }
+  if (o->base) {
+    strbuf_puts(p->out, " base ");
+    print_dim(p, o->base);
+    strbuf_puts(p->out, " of ");
+    print_dim(p, o->all);
+  }
+  if (o->first) {
+    strbuf_puts(p->out, " first ");
+    print_dim(p, o->first);
+  }
   if (o->form == TILE_VALUE) {
     strbuf_puts(p->out, " = ");
     print_value(p, o->value);

@@ -68,11 +68,13 @@ static Dim place_of(IntPool *p, const LoopWindow *w, int axis, Dim row, Dim at) 
   return ie_addc(p, ie_add(p, o, t), -w->lo[axis]);
 }
 
-static Dim element_of(IntPool *p, const LoopWindow *w, Dim row, Dim y, Dim x, Dim at) {
-  Dim image = p->zero;
+static Dim element_of(IntPool *p, const LoopTileOperand *o, Dim y, Dim x, Dim at) {
+  const LoopWindow *w = &o->window;
+  Dim image = p->zero, row = o->sym;
   if (!ie_is(w->images, 1)) image = ie_div(p, row, ie_const(p, w->out[0] * w->out[1]));
   Dim line = ie_add(p, ie_mulc(p, image, w->in[0]), y);
   Dim first = ie_add(p, ie_mulc(p, line, w->line), ie_mulc(p, x, w->pixel));
+  if (o->first) first = ie_add(p, first, o->first);
   return ie_add(p, first, ie_mod(p, at, ie_const(p, w->channels)));
 }
 
@@ -84,14 +86,16 @@ static const LoopExpr *window_element(LoopKernel *k, const LoopTileOperand *o, D
     g[1 + axis] =
         (LoopBound){loop_sym(k, axis ? "x" : "y", in), place_of(k->pool, w, axis, o->sym, at), in};
   }
-  Dim index = element_of(k->pool, w, o->sym, g[1].sym, g[2].sym, at);
+  Dim index = element_of(k->pool, o, g[1].sym, g[2].sym, at);
   return loop_load_guarded(k, o->buffer, index, 3, g, NULL);
 }
 
 // ---- operands ----
 
 static Dim matrix_index(IntPool *p, const LoopTileOperand *o, Dim at) {
-  return ie_add(p, ie_mul(p, o->sym, o->stride), at);
+  Dim row = o->base ? ie_add(p, o->base, o->sym) : o->sym;
+  Dim begin = ie_mul(p, row, o->stride);
+  return ie_add(p, o->first ? ie_add(p, begin, o->first) : begin, at);
 }
 
 const LoopExpr *loop_tile_element(LoopKernel *k, const LoopTileOperand *o, Dim at) {
@@ -114,7 +118,7 @@ bool loop_tile_is_element(const LoopKernel *k, const LoopTileOperand *o, Dim at)
     if (!ie_is(g[1 + axis].extent, w->in[axis]) ||
         g[1 + axis].value != place_of(p, w, axis, o->sym, at))
       return false;
-  return x->index == element_of(p, w, o->sym, g[1].sym, g[2].sym, at);
+  return x->index == element_of(p, o, g[1].sym, g[2].sym, at);
 }
 
 // ---- building ----

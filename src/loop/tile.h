@@ -37,6 +37,11 @@
 //    compute it.
 // loop_tile_element gives the element of the first two from the record.
 //
+// Batches and groups.  `base` is a first row of the matrix that the item has, which is `all` rows
+// in memory: that of a batch, or of the weights of a group.  `first` is a first column, or of a
+// window a first channel.  Rows beyond `rows` may be another batch's: nothing of them is stored.
+// Likewise channels of another group are multiplied with weights that are 0.
+//
 // Attention.  Weights are exp(score - row max), rounded to the type of the values; they are formed
 // in one pass with a running row max.  q, k and v are loads in whole 16 bytes along d and the
 // columns.  An operand that is [outer][rows][stride] in memory has a TMA box.
@@ -116,10 +121,12 @@ typedef struct LoopTileOperand {
   LoopWindow window;
   int32_t buffer;  // TILE_VALUE: -1
   DType dtype;
-  Dim sym;     // stands for the row where it is below `rows`
-  Dim row;     // of the matrix, in terms of the item's symbols and the tile's variable
-  Dim rows;    // of the matrix
-  Dim stride;  // TILE_MATRIX: elements from one row to the next
+  Dim sym;        // stands for the row where it is below `rows`
+  Dim row;        // of the matrix, in terms of the item's symbols and the tile's variable
+  Dim rows;       // of the matrix
+  Dim stride;     // TILE_MATRIX: elements from one row to the next
+  Dim base, all;  // of one batch or group; NULL: the matrix has `rows`
+  Dim first;      // column or channel; NULL: 0
 } LoopTileOperand;
 // A TMA box of an operand of attention, which is [outer][rows][stride]: a head is 64 or 128 columns
 // from x on, in the matrix z.

@@ -19,6 +19,8 @@ static bool has_whole_pieces(const LoopTile *t) {
   const LoopWindow *w = &t->a.window;
   int64_t piece = 16 / (dtype_bits(t->a.dtype) / 8);
   if (!is_whole(t->b.stride, t->b.dtype) || !is_whole(t->depth, t->b.dtype)) return false;
+  if (t->a.first && !is_whole(t->a.first, t->a.dtype)) return false;
+  if (t->b.first && !is_whole(t->b.first, t->b.dtype)) return false;
   if (t->a.form == TILE_MATRIX) return is_whole(t->a.stride, t->a.dtype);
   return w->channels % piece == 0 && w->pixel % piece == 0 && w->line % piece == 0;
 }

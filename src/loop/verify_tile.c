@@ -125,6 +125,21 @@ static bool is_value(const LoopKernel *k, const LoopExpr *x, Dim row) {
   return p.guarded && !p.vars && !p.written;
 }
 
+// What one batch or group begins with is the item's: of whole 16 bytes, and the matrix is the
+// buffer.
+static bool is_part(const LoopKernel *k, const LoopTileOperand *o, Dim var, Dim at) {
+  Dim part[] = {o->base, o->first};
+  for (int i = 0; i < 2; i++)
+    if (part[i] && (dim_has(part[i], var) || dim_has(part[i], at) || dim_has(part[i], o->sym)))
+      return false;
+  int64_t bytes = dtype_bits(o->dtype) / 8;
+  for (int i = 0; o->first && i < o->first->nterms; i++)
+    if (o->first->term[i].coef * bytes % 16) return false;
+  if (!o->base) return true;
+  return o->form == TILE_MATRIX && o->all && loop_tile_counts(k, o->all) &&
+         ie_mul(k->pool, o->all, o->stride) == k->buffer[o->buffer].size;
+}
+
 static bool is_window(const LoopKernel *k, const LoopTileOperand *o, Dim depth) {
   const LoopWindow *w = &o->window;
   IntPool *p = k->pool;
@@ -144,6 +159,8 @@ static const char *check_operand(const LoopKernel *k, const LoopTileOperand *o, 
     return NULL;
   }
   if (!is_input(k, o->buffer)) return "a tile's operand is an input of the kernel";
+  if (!is_part(k, o, var, at))
+    return "a batch or group of a tile's operand begins where the item says, in whole 16 bytes";
   if (o->form == TILE_WINDOW && !loop_tile_counts(k, o->window.images))
     return "TMA is told the number of a window's images as a sum of products of sizes";
   if (o->form == TILE_WINDOW && !is_window(k, o, sum->extent))
@@ -176,6 +193,9 @@ static const char *check_mma(const LoopKernel *k, const LoopTile *t) {
   if (!why && t->b.form != TILE_MATRIX) why = "the second operand of a tile is a matrix";
   if (!why) why = check_operand(k, &t->b, t->cols->sym, t->sum);
   if (why) return why;
+  int64_t block = TILE_DEPTH_BYTES / loop_mma[kind].bytes;
+  if (t->b.first && !(ie_is_const(t->sum->extent) && t->sum->extent->value % block == 0))
+    return "a second operand of which columns are left out has whole blocks of the depth";
   if (!loop_mma_takes(kind, t->a.dtype, t->b.dtype))
     return "the kind of a tile's products does not take the types of its operands";
   if (t->sum->value->dtype != loop_mma[kind].sum || k->var[t->sum->var] != loop_mma[kind].sum)

@@ -18,7 +18,8 @@ extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantis
 extern const RuleSet rules_quant_border;         // borders of integer convolutions
 extern const RuleSet rules_contract;  // scales, biases, pads and transposes go into contractions
 extern const RuleSet rules_channels;  // the order of channels goes into weights
-extern const RuleSet rules_space_to_depth;  // strided convolutions over space_to_depth
+extern const RuleSet rules_space_to_depth;  // convolutions of few channels, over space_to_depth
+extern const RuleSet rules_groups;          // convolutions of many small groups
 extern const RuleSet rules_windows;         // cheaper convolutions and max pools
 extern const RuleSet rules_movement;        // movement in one form
 extern const RuleSet rules_kv_cache;        // past keys and values concatenated with the new ones

@@ -19,6 +19,7 @@ const RuleSet *const rule_sets[] = {
     &rules_channels,
     &rules_windows,
     &rules_space_to_depth,
+    &rules_groups,
     &rules_movement,
     &rules_kv_cache,
     &rules_slices,

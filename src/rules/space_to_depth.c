@@ -5,7 +5,8 @@
 // of s x s pixels, s the stride, is a pixel of s*s times as many channels, and the convolution one
 // of stride 1 over those: its weights are rearranged the same way, after zeros before them so that
 // blocks begin where windows do.  Channels are padded with zeros to a multiple of eight, and so are
-// lines on both sides: where a window's line is contiguous, its taps can be fetched as one.
+// lines on both sides: where a window's line is contiguous, its taps can be fetched as one.  That
+// is done without strides, too, where a block is one pixel.
 #include "eval/contract.h"
 #include "eval/movement.h"
 
@@ -46,7 +47,7 @@ static Node *filled_up(Graph *g, Node *x, int64_t channels, int64_t left, int64_
   return channels || left || right ? N(g, pad, x, node_i64s(g, 8, pads)) : x;
 }
 
-static Node *in_blocks(Graph *g, const Match *m) {
+static Node *in_blocks(Graph *g, const Match *m, bool strided) {
   const Node *conv = m->root;
   conv_attrs at = *(const conv_attrs *)conv->attrs;
   const Type *x = type_of(conv->src[0]), *w = type_of(conv->src[1]);
@@ -55,7 +56,7 @@ static Node *in_blocks(Graph *g, const Match *m) {
       !type_is_static(w) || conv->src[1]->op != OP_const || x->dtype != DT_F32)
     return NULL;
   int64_t stride = item(at.strides, 0, 1), channels = w->dims[1]->value;
-  if (stride < 2 || stride > MAX_STRIDE || channels > FEW_CHANNELS) return NULL;
+  if (strided != stride > 1 || stride > MAX_STRIDE || channels > FEW_CHANNELS) return NULL;
   for (int k = 0; k < 2; k++)
     if (!measure(conv, &at, k, stride, &axis[k])) return NULL;
   int64_t pads[8] = {0, 0, axis[0].lead, axis[1].lead, 0, 0, 0, 0};
@@ -64,10 +65,13 @@ static Node *in_blocks(Graph *g, const Match *m) {
   int64_t deep = channels * stride * stride;
   int64_t whole = (deep + WHOLE_CHANNELS - 1) / WHOLE_CHANNELS * WHOLE_CHANNELS;
   space_to_depth_attrs blocks = {.blocksize = stride, .mode = PIXELS_WITHIN};
-  Node *image = filled_up(g, NA(g, space_to_depth, &blocks, conv->src[0]), whole - deep,
-                          axis[1].begin, axis[1].end);
-  Node *spaced = N(g, pad, conv->src[1], node_i64s(g, 8, pads));
-  Node *weight = filled_up(g, NA(g, space_to_depth, &blocks, spaced), whole - deep, 0, 0);
+  Node *image = conv->src[0], *weight = conv->src[1];
+  if (stride > 1) {
+    image = NA(g, space_to_depth, &blocks, image);
+    weight = NA(g, space_to_depth, &blocks, N(g, pad, weight, node_i64s(g, 8, pads)));
+  }
+  image = filled_up(g, image, whole - deep, axis[1].begin, axis[1].end);
+  weight = filled_up(g, weight, whole - deep, 0, 0);
   int64_t kernel[2] = {axis[0].taps, axis[1].taps}, one[2] = {1, 1};
   int64_t around[4] = {axis[0].begin, 0, axis[0].end, 0};
   at.kernel_shape = (Ints){2, kernel};
@@ -78,12 +82,18 @@ static Node *in_blocks(Graph *g, const Match *m) {
   return r != g->poison && type_of(r) == type_of(conv) ? r : NULL;
 }
 
+static Node *with_strides(Graph *g, const Match *m) { return in_blocks(g, m, true); }
+static Node *without_strides(Graph *g, const Match *m) { return in_blocks(g, m, false); }
+
 static const Rule space_to_depth[] = {
     // clang-format off
-    RULE("conv.space_to_depth", ANY(conv), .make = in_blocks, .fast = FAST_REASSOC,
+    RULE("conv.space_to_depth", ANY(conv), .make = with_strides, .fast = FAST_REASSOC,
          .example = "(%x: f32[n, 1, 4, 6]) { %w = const f32[2, 1, 3, 3] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 4, 1, 0, -1, 2, 3, -2, 0.5, 1, 1} %b = const f32[2] {0.5, 1} "
                     "%r = conv(%x, %w, %b) strides=[2, 2] pads=[1, 1, 0, 0] return %r }"),
+    RULE("conv.few_channels", ANY(conv), .make = without_strides, .fast = FAST_REASSOC,
+         .example = "(%x: f32[n, 2, 4, 5]) { %w = const f32[1, 2, 3, 3] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 4, 1, 0, -1, 2, 3, -2, 0.5, 1, 1} "
+                    "%r = conv(%x, %w) pads=[1, 1, 1, 1] return %r }"),
     // clang-format on
 };
 const RuleSet rules_space_to_depth =
-    RULES("space_to_depth", space_to_depth, "fewer convolutions with strides");
+    RULES("space_to_depth", space_to_depth, "convolutions of few channels");

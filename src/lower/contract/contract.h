@@ -161,7 +161,7 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
 void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
 // rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
 bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
-// The same as a matrix: columns, then the contracted axes.
+// The same as a matrix: columns of all groups, then the contracted axes.
 bool contract_pack_rows(const Contraction *c, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p,
                      bool expensive, const ScheduleGiven *given, GemmSchedule *out);

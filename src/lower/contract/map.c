@@ -540,7 +540,7 @@ bool contract_pack_rows(const Contraction *c, PackSpec *out) {
   ContractPoint at = {.group = p->zero};
   for (int i = 0; i < c->nout; i++) at.out[i] = p->zero;
   at.out[c->col0] = sym[0];
-  out->extent[0] = c->n->value;
+  out->extent[0] = c->n->value * c->groups;
   for (int i = 0; i < c->nk; i++) {
     if (!ie_is_const(c->k[i])) return false;
     at.k[i] = sym[1 + i];

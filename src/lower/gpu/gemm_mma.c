@@ -4,7 +4,8 @@
 // Takes the data types of loop/mma.def with K-major operands: rows of a matrix as lhs, and a
 // transposed matrix or packed weights as rhs.  A 1x1 convolution is such a GEMM.  For other
 // convolutions TMA fetches windows over the image (implicit GEMM).  Where TMA cannot, for few
-// channels or another layout, threads compute the values.
+// channels or another layout, threads compute the values.  A group of a convolution has tiles of
+// its own, whose window begins with the group's first channel.
 //
 // match maps the contraction and says how operands are fetched.  choose estimates waves of tiles
 // over the multiprocessors, each as long as the slower of its MMAs and its copies, and takes the
@@ -94,7 +95,7 @@ static LoopTileSchedule fill(const TileProblem *q, LoopTileSchedule s, bool smal
   if (s.cluster > 1) s.warpgroups = MAX(s.warpgroups, 2);
   int64_t stage = (s.m + (f32 ? 2 : 1) * s.n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * s.n * 4;
   int64_t parts = f32 ? s.warpgroups * TILE_ROWS / s.m - 1 : 0, resident = 0;
-  if (!f32 && !value && s.cluster == 1 && s.warpgroups * TILE_ROWS <= s.m)
+  if (!f32 && !value && s.cluster == 1 && s.warpgroups * TILE_ROWS <= s.m && q->parts == 1)
     resident = loop_tile_resident(q->m, q->n, s.m, s.n,
                                   (q->depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
   if (resident) stage = s.m * TILE_DEPTH_BYTES;
@@ -121,7 +122,7 @@ static LoopTileSchedule tile_for_warpgroups(const TileProblem *q) {
     LoopTileSchedule s = {.m = tile[i].m, .n = tile[i].n, .pingpong = tile[i].pingpong};
     if (!is_candidate(q, &s)) continue;
     s.warpgroups = s.pingpong ? 1 : s.m / TILE_ROWS;
-    int64_t tiles = ((q->rows + s.m - 1) / s.m) * ((q->cols + s.n - 1) / s.n);
+    int64_t tiles = ((q->rows + s.m - 1) / s.m) * ((q->cols + s.n - 1) / s.n) * q->parts;
     bool small = s.m == TILE_ROWS && s.n <= split_below && q->form != TILE_VALUE && !s.pingpong;
     for (s.cluster = 1; s.cluster <= (small ? MOST_CLUSTER : 1); s.cluster *= 2) {
       if (s.cluster > 1 &&
@@ -175,8 +176,19 @@ static int kind_of(const Contraction *c) {
   return -1;
 }
 
+// A group's channels are lines of whole 16 bytes.  Those that fill up a block of the depth are the
+// next group's, times 0, which --exact does not allow.
+static bool takes_groups(const Contraction *c, LoopMmaKind kind) {
+  int64_t bytes = c->in_channels * loop_mma[kind].bytes;
+  bool fills = bytes % TILE_DEPTH_BYTES != 0;
+  return !c->sides && kind != MMA_INT8 && bytes % 16 == 0 &&
+         (!fills || c->e->lo->g->fast & FAST_REASSOC);
+}
+
 static bool wants(const Contraction *c) {
-  return kind_of(c) >= 0 && c->groups == 1 && !c->transposed && !c->depthwise && !c->pieces;
+  int kind = kind_of(c);
+  return kind >= 0 && (c->groups == 1 || takes_groups(c, (LoopMmaKind)kind)) && !c->transposed &&
+         !c->depthwise && !c->pieces;
 }
 
 static bool is_plain(const Contraction *c) {
@@ -229,7 +241,8 @@ static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
 static void join_taps(const Contraction *c, LoopWindow *w) {
   int64_t block = line_of(c) * (TILE_DEPTH_BYTES / 16), joined = w->channels * w->taps[1];
   bool fewer = (joined + block - 1) / block < w->taps[1] * ((w->channels + block - 1) / block);
-  if (c->space[c->nd - 1].padded || w->lo[1] || w->dilation[1] != 1 || !fewer) return;
+  if (c->groups > 1 || c->space[c->nd - 1].padded || w->lo[1] || w->dilation[1] != 1 || !fewer)
+    return;
   w->in[1] -= w->taps[1] - 1;
   w->channels = joined;
   w->taps[1] = 1;
@@ -237,7 +250,7 @@ static void join_taps(const Contraction *c, LoopWindow *w) {
 
 static bool window_of(const Contraction *c, LoopWindow *w) {
   *w = (LoopWindow){.channels = c->in_channels,
-                    .pixel = c->in_channels,
+                    .pixel = c->in_channels * c->groups,
                     .images = c->out[0],
                     .in = {1, 1},
                     .out = {1, 1},
@@ -285,6 +298,7 @@ typedef struct TileMatch {
   Dim k[CONTRACT_K];  // contracted sizes, the last taps filled up to whole 16 bytes of weights
   int64_t depth;      // of all
   int32_t a, b;       // arguments; a -1: a value; b -1: rhs as it is
+  Dim group;          // of the item
   ContractInt8 bytes;
 } TileMatch;
 
@@ -361,17 +375,23 @@ static const LoopExpr *from_value(TileMatch *t, const LoopBound *row, Dim k) {
 
 static bool take_operands(TileMatch *t, LoopTile *tile, const LoopBound *row, const LoopBound *col,
                           Dim k) {
-  Dim depth = ie_const(t->e.pool, t->depth);
+  IntPool *p = t->e.pool;
+  Dim depth = ie_const(p, t->depth);
+  int64_t groups = t->c.groups;
   tile->a = operand_at(row);
   tile->a.form = t->form;
   tile->a.buffer = t->a;
   tile->a.window = t->window;
-  if (t->form == TILE_MATRIX) tile->a.stride = depth;
+  if (t->form == TILE_MATRIX) tile->a.stride = ie_mulc(p, depth, groups);
   if (t->form == TILE_VALUE && !(tile->a.value = from_value(t, row, k))) return false;
   tile->b = operand_at(col);
   if (t->b < 0) return take_matrix(t, col, k, &tile->b);
   tile->b.buffer = t->b;
   tile->b.stride = depth;
+  if (groups == 1) return true;
+  tile->a.first = ie_mulc(p, t->group, t->c.in_channels);
+  tile->b.base = ie_mul(p, t->group, t->c.n);
+  tile->b.all = ie_mulc(p, t->c.n, groups);
   return true;
 }
 
@@ -383,7 +403,7 @@ static bool store_sum(TileMatch *t, const LoopBound *row, const LoopBound *col,
   e->guard[e->nguards++] = *row;
   e->guard[e->nguards++] = *col;
   elem_split(e, row->sym, t->c.row1, t->c.out, index);
-  index[t->c.col0] = col->sym;
+  index[t->c.col0] = ie_add(e->pool, ie_mul(e->pool, t->group, t->c.n), col->sym);
   bool ok = epilogue_store_sum(&t->finish, index, sum, NULL);
   elem_unguard(e, before);
   return ok;
@@ -396,9 +416,11 @@ static bool emit_tile(TileMatch *t, const LoopTileSchedule *s) {
   loop_begin(b, e->k);
   Dim m = ie_const(p, s->m), n = ie_const(p, s->n);
   Dim down = ie_ceildiv(p, t->c.m, m), across = ie_ceildiv(p, t->c.n, n);
-  Dim item = loop_for(b, LOOP_PARALLEL, "item", ie_mul(p, down, across));
-  Dim first_row = ie_mul(p, ie_div(p, item, across), m);
+  Dim groups = ie_const(p, t->c.groups), all = ie_mul(p, ie_mul(p, down, groups), across);
+  Dim item = loop_for(b, LOOP_PARALLEL, "item", all), line = ie_div(p, item, across);
+  Dim first_row = ie_mul(p, ie_div(p, line, groups), m);
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
+  t->group = ie_mod(p, line, groups);
   LoopTile *tile = loop_tile_begin(b, LS_MMA, s, "i", "j");
   Dim i = tile->rows->sym, j = tile->cols->sym;
   LoopBound row = bound_of(e, "row", first_row, i, t->c.m), from = row;
@@ -442,6 +464,7 @@ static bool take_lhs(TileMatch *t) {
   else if (t->a >= 0 && !fills_border(t) && window_of(c, &t->window))
     t->form = TILE_WINDOW;
   if (t->form != TILE_VALUE) return true;
+  if (c->groups > 1) return false;
   t->a = -1;
   Dim *filled = &t->k[filled_axis(c)];
   int64_t others = c->depth / (*filled)->value, n = (*filled)->value;
@@ -523,7 +546,8 @@ static bool gemm_mma_choose(void *match, const LowerTarget *target, const Schedu
                    .m = c->m,
                    .n = c->n,
                    .kind = t->kind,
-                   .form = t->form};
+                   .form = t->form,
+                   .parts = c->groups};
   weigh_epilogue(&t->e, c, &q);
   LoopTileSchedule s =
       target->traits.mma == MMA_WARP ? tile_for_warps(&q) : tile_for_warpgroups(&q);

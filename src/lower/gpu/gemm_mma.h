@@ -27,9 +27,10 @@ typedef struct TileProblem {
   int64_t rows, cols, depth;  // depth: of what is multiplied
   Dim m, n;
   LoopMmaKind kind;
-  uint8_t form;  // of lhs: LoopTileForm
-  double work;   // of the epilogue, for each sum: storing it is 1
-  bool operand;  // the epilogue reads a matrix of the result's sizes
+  uint8_t form;   // of lhs: LoopTileForm
+  double work;    // of the epilogue, for each sum: storing it is 1
+  bool operand;   // the epilogue reads a matrix of the result's sizes
+  int64_t parts;  // groups or batches, each with tiles of its own
 } TileProblem;
 
 // mma.sync (gemm_mma_sync.c).

@@ -64,7 +64,7 @@ LoopTileSchedule tile_for_warps(const TileProblem *q) {
     const WarpTile *w = &tile[i];
     int stages = stages_of(w, t);
     if (!stages || (q->form == TILE_WINDOW && w->n > MOST_WINDOW_COLS)) continue;
-    int64_t tiles = ((q->rows + w->m - 1) / w->m) * ((q->cols + w->n - 1) / w->n);
+    int64_t tiles = ((q->rows + w->m - 1) / w->m) * ((q->cols + w->n - 1) / w->n) * q->parts;
     int64_t waves = (tiles + t->traits.sm_count - 1) / t->traits.sm_count;
     double cycles = tile_cycles(w, q, stages, waves);
     if (best.m && cycles >= least) continue;

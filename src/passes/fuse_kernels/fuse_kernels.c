@@ -165,6 +165,26 @@ static void materialize_table(Fuser *f, const Node *n) {
   if (sums_int8(from)) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// Whether the value is a sum of products, or made of one element by element.
+static bool is_of_products(Fuser *f, const Node *n) {
+  while ((fuse_at(f, n)->op.cls == FC_POINT || fuse_at(f, n)->op.cls == FC_INDEX_MAP) && n->nsrc)
+    n = n->src[0];
+  return is_gemm(n) || is_form(n, CF_CONV);
+}
+
+// Nor does it gather the rows of a residual, such as those of an embedding.
+static void materialize_rows(Fuser *f, const Node *n) {
+  if (!f->g->traits->mma || fuse_at(f, n)->op.cls != FC_POINT || n->nsrc < 2) return;
+  for (int i = 0; i < 2; i++) {
+    const Node *x = n->src[i];
+    while (fuse_at(f, x)->op.cls == FC_INDEX_MAP && x->op != OP_gather && x->nsrc) x = x->src[0];
+    bool rows = x->op == OP_gather && fuse_at(f, x)->op.cls == FC_INDEX_MAP &&
+                x->src[1]->op != OP_const && !x->src[1]->known;
+    if (rows && is_of_products(f, n->src[!i]))
+      fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+  }
+}
+
 // Likewise keys and values that are a concatenation of the KV cache and the new ones.
 static void lay_out_keys(Fuser *f, const Node *n) {
   enum { K = 1, V = 2 };
@@ -205,6 +225,7 @@ static void classify(Fuser *f) {
     lay_out_heads(f, n);
     lay_out_keys(f, n);
     materialize_table(f, n);
+    materialize_rows(f, n);
   }
 }
 

@@ -59,8 +59,9 @@ typedef struct EpilogueTma {
   const LoopExpr *load;   // the epilogue operand that TMA loads; NULL: there is none
   const LoopStmt *store;  // what a TMA store writes; NULL: threads store
   TmaBoxes in, out;
-  int stages;   // of the ring, behind those of the products
-  int buffers;  // of a warpgroup, a box each
+  int stages;     // of the ring, behind those of the products
+  int buffers;    // of a warpgroup, a box each
+  bool by_warps;  // they store the boxes, since lines of the result are not whole 16 bytes
 } EpilogueTma;
 
 // Of a kernel, as CEmit.extension.
@@ -127,8 +128,11 @@ const char *cs_tile_columns_at(CEmit *e,
                                const LoopTile *t);  // where those of block tn_k are
 // An operand's first row of a tile.
 const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var);
+// The same as a row of the matrix in memory.
+const char *cs_tile_place(CEmit *e, const LoopTileOperand *o, Dim var);
 // Epilogue operand and results by TMA (emit_epilogue_tma.c): which, their maps, and what each role
 // does about them.
+bool cs_epilogue_reads_columns(const CEmit *e, const LoopTile *t);  // what differs by column
 void cs_epilogue_tma_find(CEmit *e, const LoopTile *t, int room, EpilogueTma *a);
 void cs_epilogue_tma_maps(CEmit *e, const LoopTile *t);
 void cs_epilogue_tma_load(CEmit *e, const LoopTile *t);

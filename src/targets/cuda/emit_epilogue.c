@@ -388,6 +388,10 @@ static bool threads_ask(const CEmit *e, const LoopTile *t, Dim place) {
   return ask;
 }
 
+bool cs_epilogue_reads_columns(const CEmit *e, const LoopTile *t) {
+  return threads_ask(e, t, t->b.row);
+}
+
 // Where the number of rows is dynamic and threads read nothing of them, stores alone ask: one text
 // does for all tiles, and a kernel whose text is short begins sooner.
 static bool stores_can_ask(const CEmit *e, const Sums *s) {
@@ -464,7 +468,7 @@ void cs_epilogue_at(CEmit *e, const LoopTile *t, const EpiloguePlace *p, StrBuf 
   e->out = &pieces;
   e->indent++;
   bool taken = cs_cuda(e)->epilogue_tma && cs_cuda(e)->epilogue_tma->store;
-  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) &&
+  bool found = (divides(t->b.rows, NEIGHBOURS) || taken) && is_straight(&s.rest) &&
                (taken ? emit_by_tma : emit_by_threads)(e, &s, &odd, early);
   e->indent--;
   e->out = out;

@@ -9,6 +9,8 @@
 //
 // Needs:      a result with constant columns in lines of whole 16 bytes; room in shared memory
 //             behind the ring.  A TMA store needs an epilogue with one store, its last statement.
+//             Where lines are not whole 16 bytes, warps store a box line by line, so that lanes
+//             write neighbours: then the epilogue reads nothing that differs by column.
 // Guarantees: TMA reads 0 and stores nothing outside the matrix.  Where a condition does not hold,
 //             threads load or store instead (emit_epilogue.c).
 #include "loop/tile.h"
@@ -29,8 +31,8 @@ static int map_type(DType t) {
 
 // Whether this is the element of a matrix with the layout of the result, in lines of whole 16
 // bytes.
-static bool is_like_result(const CEmit *e, const LoopTile *t, int32_t buffer, Dim index, int n,
-                           const LoopBound *guard) {
+static bool has_layout(const CEmit *e, const LoopTile *t, int32_t buffer, Dim index, int n,
+                       const LoopBound *guard) {
   const LoopBuffer *b = &e->k->buffer[buffer];
   IntPool *p = e->k->pool;
   Dim row = NULL, col = NULL;
@@ -44,9 +46,17 @@ static bool is_like_result(const CEmit *e, const LoopTile *t, int32_t buffer, Di
     else
       return false;
   }
-  return row && col && t->b.rows->value * cs_bytes(b->dtype) % 16 == 0 &&
-         cs_number(e, t->a.rows, 1, &rows) &&
+  return row && col && cs_number(e, t->a.rows, 1, &rows) &&
          index == ie_add(p, col, ie_mulc(p, row, t->b.rows->value));
+}
+
+static bool in_lines(const CEmit *e, const LoopTile *t, int32_t buffer) {
+  return t->b.rows->value * cs_bytes(e->k->buffer[buffer].dtype) % 16 == 0;
+}
+
+static bool is_like_result(const CEmit *e, const LoopTile *t, int32_t buffer, Dim index, int n,
+                           const LoopBound *guard) {
+  return has_layout(e, t, buffer, index, n, guard) && in_lines(e, t, buffer);
 }
 
 static const LoopExpr *find_load(const CEmit *e, const LoopTile *t, const LoopExpr *x) {
@@ -93,7 +103,9 @@ void cs_epilogue_tma_find(CEmit *e, const LoopTile *t, int room, EpilogueTma *a)
   if (a->load) a->in = boxes_of(e, t, a->load->buffer);
   if (a->in.stages >= t->s.stages) a->load = NULL;  // the last products hold one, too
   a->stages = a->load ? a->in.stages : 0;
-  if (!is_large(t) || !is_like_result(e, t, s->buffer, s->index, s->nguards, s->guard)) return;
+  if (!is_large(t) || !has_layout(e, t, s->buffer, s->index, s->nguards, s->guard)) return;
+  a->by_warps = !in_lines(e, t, s->buffer);
+  if (a->by_warps && (a->load || cs_epilogue_reads_columns(e, t))) return;
   a->out = boxes_of(e, t, s->buffer);
   a->buffers = MIN(room / (cs_tile_consumers(t) * a->out.bytes), MOST_BUFFERS);
   if (a->buffers >= LEAST_BUFFERS) a->store = s;
@@ -120,7 +132,8 @@ static void put_map(CEmit *e, const LoopTile *t, const TmaBoxes *b) {
 
 void cs_epilogue_tma_maps(CEmit *e, const LoopTile *t) {
   if (cs_cuda(e)->epilogue_tma->load) put_map(e, t, &cs_cuda(e)->epilogue_tma->in);
-  if (cs_cuda(e)->epilogue_tma->store) put_map(e, t, &cs_cuda(e)->epilogue_tma->out);
+  if (cs_cuda(e)->epilogue_tma->store && !cs_cuda(e)->epilogue_tma->by_warps)
+    put_map(e, t, &cs_cuda(e)->epilogue_tma->out);
 }
 
 // ---- the producer ----
@@ -218,8 +231,14 @@ void cs_epilogue_tma_place_out(CEmit *e, const LoopTile *t) {
 
 // A buffer is free when TMA has read all but the last ones; boxes are counted from a
 // tile's first.
+// Warps that store a box themselves have it to themselves: the rows that they wrote.
 void cs_epilogue_tma_begin_box(CEmit *e, const LoopTile *t) {
   const EpilogueTma *a = cs_cuda(e)->epilogue_tma;
+  if (a->by_warps) {
+    cs_line(e, "const unsigned tn_box = tn_out;");
+    cs_line(e, "__syncwarp();");
+    return;
+  }
   int below = MAX(t->s.m / (t->s.warpgroups * TILE_ROWS), 1);
   bool even = t->s.n / a->out.cols * below % a->buffers == 0;
   cs_line(e, "const unsigned tn_box = tn_out + (tn_c * %d + tn_b) %% %d * %du;", below, a->buffers,
@@ -235,7 +254,36 @@ void cs_epilogue_tma_begin_box(CEmit *e, const LoopTile *t) {
   all_meet(e);
 }
 
+// A lane has the columns that lie 32 apart, so that a warp's are contiguous.
+static void store_by_warps(CEmit *e, const LoopTile *t) {
+  const EpilogueTma *a = cs_cuda(e)->epilogue_tma;
+  const TmaBoxes *b = &a->out;
+  int bytes = element_bytes(b);
+  const char *type = bytes == 4 ? "unsigned" : "unsigned short";
+  e->buffer_used[b->buffer] = true;
+  e->sym[t->rows->sym->slot] = e->sym[t->cols->sym->slot] = (CSym){.kind = CSYM_NUMBER};
+  const char *rows = cs_dim(e, t->a.rows), *cols = cs_dim(e, t->b.rows);
+  cs_line(e, "__syncwarp();");
+  cs_line(e, "const long long tn_line = (%s) + %s * %d + tn_warp * 16;", cs_dim(e, t->a.row),
+          block_of(t), TILE_ROWS);
+  cs_line(e, "const long long tn_at = (%s) + tn_c * %d + tn_lane;", cs_dim(e, t->b.row), b->cols);
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < 16; q++)");
+  cs_line(e, "  #pragma unroll");
+  cs_line(e, "  for (int v = 0; v < %d; v++)", b->cols / 32);
+  cs_line(e, "    if (tn_line + q < %s && tn_at + v * 32 < %s)", rows, cols);
+  cs_line(e, "      ((%s *)%s)[(tn_line + q) * (%s) + tn_at + v * 32] = ", type,
+          e->buffer[b->buffer], cols);
+  cs_line(e,
+          "          tn_get_%d(tn_in_box(tn_box, %d, tn_warp * 16 + q, (tn_lane + v * 32) * %d));",
+          8 * bytes, b->cols * bytes, bytes);
+}
+
 void cs_epilogue_tma_end_box(CEmit *e, const LoopTile *t) {
+  if (cs_cuda(e)->epilogue_tma->by_warps) {
+    store_by_warps(e, t);
+    return;
+  }
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   all_meet(e);
   cs_open(e, "if (threadIdx.x %% %d == 0) {", WARPGROUP);
@@ -249,7 +297,7 @@ void cs_epilogue_tma_end_box(CEmit *e, const LoopTile *t) {
 
 // Shared memory is there until TMA has read all of it.
 void cs_epilogue_tma_end(CEmit *e) {
-  if (!cs_cuda(e)->epilogue_tma->store) return;
+  if (!cs_cuda(e)->epilogue_tma->store || cs_cuda(e)->epilogue_tma->by_warps) return;
   cs_line(e, "if (threadIdx.x %% %d == 0)", WARPGROUP);
   cs_line(e, "  asm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");");
 }

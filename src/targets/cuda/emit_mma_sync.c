@@ -85,8 +85,10 @@ static void put_rows(Mma *m, const LoopTileOperand *o, Dim var, const char *row,
   e->buffer_used[o->buffer] = true;
   cs_line(e, "int %s = (int)(%s) + tn_line;", row, cs_tile_first(e, o, var));
   if (o->form == TILE_WINDOW) return;
-  cs_line(e, "const char *%s = (const char *)%s + ((long long)%s * (%s) + tn_piece * %d) * %d;", at,
-          e->buffer[o->buffer], row, cs_dim(e, o->stride), PIECE / m->bytes, m->bytes);
+  const char *base = o->base ? str_printf(e->arena, "(%s + %s)", cs_dim(e, o->base), row) : row;
+  const char *first = o->first ? str_printf(e->arena, "%s + ", cs_dim(e, o->first)) : "";
+  cs_line(e, "const char *%s = (const char *)%s + ((long long)%s * (%s) + %stn_piece * %d) * %d;",
+          at, e->buffer[o->buffer], base, cs_dim(e, o->stride), first, PIECE / m->bytes, m->bytes);
 }
 
 // Of each of a thread's pixels its first tap.  One beyond the last row lies outside of every image.
@@ -103,9 +105,12 @@ static void put_pixels(Mma *m) {
           m->lines, image, image);
   cs_line(e, "tn_y[i] = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "tn_x[i] = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
+  const Dim at = m->t->a.first;
   cs_line(e,
-          "tn_pixel[i] = ((%s)tn_image * %lld + tn_y[i]) * %lld + tn_x[i] * %lld + tn_piece * %d;",
-          e->index, (long long)w->in[0], (long long)w->line, (long long)w->pixel, PIECE / m->bytes);
+          "tn_pixel[i] = ((%s)tn_image * %lld + tn_y[i]) * %lld + tn_x[i] * %lld + tn_piece * "
+          "%d%s%s;",
+          e->index, (long long)w->in[0], (long long)w->line, (long long)w->pixel, PIECE / m->bytes,
+          at ? " + " : "", at ? cs_dim(e, at) : "");
   cs_line(e, "if (tn_r >= %s) tn_y[i] = -(1 << 30);", cs_dim(e, m->t->a.rows));
   cs_close(e);
   cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");

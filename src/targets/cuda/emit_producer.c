@@ -15,6 +15,16 @@ const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var) {
   return cs_dim(e, o->row);
 }
 
+const char *cs_tile_place(CEmit *e, const LoopTileOperand *o, Dim var) {
+  const char *row = cs_tile_first(e, o, var);
+  return o->base ? str_printf(e->arena, "%s + %s", cs_dim(e, o->base), row) : row;
+}
+
+// Behind a number of columns or channels: where they begin.
+static const char *from_first(CEmit *e, const LoopTileOperand *o) {
+  return o->first ? str_printf(e->arena, " + (int)(%s)", cs_dim(e, o->first)) : "";
+}
+
 void cs_producer_open(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
@@ -48,8 +58,8 @@ static void fetch_columns_of_stage(CEmit *e, const LoopTile *t) {
   if (t->a.form == TILE_WINDOW)
     cs_line(e, "%stn_fetch_3(%s, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);", once, to);
   else
-    cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, to, block_number(t),
-            loop_tile_block(t));
+    cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d%s, tn_col, tn_full);", once, to, block_number(t),
+            loop_tile_block(t), from_first(e, &t->b));
 }
 
 static bool fetches_early(const CEmit *e, const LoopTile *t) {
@@ -65,7 +75,7 @@ void cs_producer_begin(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_line(e, "const long long tn_t = blockIdx.x%s;",
             t->s.cluster > 1 ? str_printf(e->arena, " / %d", t->s.cluster) : "");
     cs_tile_item(e, items, t);
-    cs_line(e, "const int tn_col = (int)(%s);", cs_tile_first(e, &t->b, t->cols->sym));
+    cs_line(e, "const int tn_col = (int)(%s);", cs_tile_place(e, &t->b, t->cols->sym));
     cs_open(e, "for (; tn_asked < tn_blocks && tn_asked < %d; tn_asked++) {", t->s.stages);
     cs_line(e, "const int tn_k = tn_asked;");
     cs_line(e, "const unsigned tn_at = tn_ring + tn_k * %du, tn_full = tn_bars + tn_k * 16u;",
@@ -97,11 +107,11 @@ static void fetch_columns(CEmit *e, const LoopTile *t) {
 }
 
 static void fetch_matrices(CEmit *e, const LoopTile *t) {
-  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_first(e, &t->a, t->rows->sym));
+  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_place(e, &t->a, t->rows->sym));
   cs_producer_open(e, t);
   fetch_columns(e, t);
-  cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", block_number(t),
-          loop_tile_block(t));
+  cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d%s, tn_row, tn_full);", block_number(t),
+          loop_tile_block(t), from_first(e, &t->a));
   cs_tile_advance(e, t);
   cs_close(e);
 }
@@ -125,7 +135,8 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
   cs_producer_open(e, t);
   fetch_columns(e, t);
   cs_line(e,
-          "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
+          "tn_fetch_window(tn_at, &tn_map_a, tn_c%s, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);",
+          from_first(e, &t->a));
   cs_open(e, "if ((tn_c += %d) >= %lld) {", loop_tile_block(t), (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],

@@ -74,6 +74,14 @@ static const char tile_top[] =
     "  asm volatile(\"ld.shared.v2.u32 {%0, %1}, [%2];\" : \"=r\"(x->x), \"=r\"(x->y) : \"r\"(at));\n}\n"
     "TN_FN void tn_get(unsigned at, uint4 *x) {\n"
     "  asm volatile(\"ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(x->x), \"=r\"(x->y), \"=r\"(x->z), \"=r\"(x->w) : \"r\"(at));\n}\n"
+    "TN_FN unsigned tn_get_32(unsigned at) {\n"
+    "  unsigned x;\n"
+    "  asm volatile(\"ld.shared.u32 %0, [%1];\" : \"=r\"(x) : \"r\"(at) : \"memory\");\n"
+    "  return x;\n}\n"
+    "TN_FN unsigned short tn_get_16(unsigned at) {\n"
+    "  unsigned short x;\n"
+    "  asm volatile(\"ld.shared.u16 %0, [%1];\" : \"=h\"(x) : \"r\"(at) : \"memory\");\n"
+    "  return x;\n}\n"
     "TN_FN void tn_put(unsigned at, unsigned x) {\n"
     "  asm volatile(\"st.shared.u32 [%0], %1;\" :: \"r\"(at), \"r\"(x));\n}\n"
     "TN_FN void tn_put(unsigned at, uint2 x) {\n"
@@ -106,7 +114,13 @@ const char cs_tile_ending[] =
     "  p = fmaf(fmaf(fmaf(p, s, 1.44062656e-03f), s, -2.97006382e-01f), s, -3.25575276f);\n"
     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * p));\n"
     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
-    "  return 2.0f * r;\n}\n";
+    "  return 2.0f * r;\n}\n"
+    "/* 1 / (1 + exp(-x)) within 4e-6. */\n"
+    "TN_FN float tn_sigmoid_half(float x) {\n"
+    "  float w, r;\n"
+    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * -1.44269504f));\n"
+    "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
+    "  return r;\n}\n";
 static const char integer_top[] =
     "TN_FN void tn_dsmem_store(const int *to, int x) { tn_dsmem_store((const float *)to, __int_as_float(x)); }\n";
 // clang-format on
@@ -206,7 +220,8 @@ static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) 
 // TMA wants strides of 16 bytes.
 static bool put_matrix(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
   CudaMap *m = new_map(e, o, 2, rows);
-  return cs_number(e, depth, 1, &m->dim[0]) && cs_number(e, o->rows, 1, &m->dim[1]) &&
+  return cs_number(e, o->first ? o->stride : depth, 1, &m->dim[0]) &&
+         cs_number(e, o->base ? o->all : o->rows, 1, &m->dim[1]) &&
          cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && is_whole(&m->stride[0]);
 }
 
@@ -218,7 +233,7 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
   m->dim[0] = cuda_number(w->channels);
   m->dim[1] = cuda_number(w->taps[0] * w->taps[1]);
   m->stride[0] = cuda_number(bytes);
-  return bytes % 16 == 0 && cs_number(e, o->rows, 1, &m->dim[2]) &&
+  return bytes % 16 == 0 && cs_number(e, o->base ? o->all : o->rows, 1, &m->dim[2]) &&
          cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
 }
 
@@ -229,7 +244,7 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   CudaMap *m = new_map(e, o, 4, rows);
   int64_t distance[3] = {w->pixel, w->line, w->line * w->in[0]};
   m->window = true;
-  m->dim[0] = cuda_number(w->channels);
+  m->dim[0] = cuda_number(o->first ? w->pixel : w->channels);
   for (int i = 0; i < 3; i++) m->stride[i] = cuda_number(distance[i] * cs_bytes(o->dtype));
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
@@ -266,7 +281,8 @@ static int64_t known_blocks(const LoopTile *t) {
 
 // They lie behind the ring.
 int cs_tile_resident_bytes(const LoopTile *t) {
-  if (t->kind == MMA_F32 || t->a.form == TILE_VALUE || t->s.cluster > 1 || cs_tile_split_k(t) > 1)
+  if (t->kind == MMA_F32 || t->a.form == TILE_VALUE || t->s.cluster > 1 || t->b.base ||
+      cs_tile_split_k(t) > 1)
     return 0;
   return (int)loop_tile_resident(t->a.rows, t->b.rows, t->s.m, t->s.n, known_blocks(t));
 }
@@ -389,7 +405,7 @@ static void emit_producer(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
   cs_producer_begin(e, items, t);
   cs_tile_items(e, items, t);
-  cs_line(e, "const int tn_col = (int)(%s);", cs_tile_first(e, &t->b, t->cols->sym));
+  cs_line(e, "const int tn_col = (int)(%s);", cs_tile_place(e, &t->b, t->cols->sym));
   if (by_threads(t))
     cs_tile_values(e, t);
   else

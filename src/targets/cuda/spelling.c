@@ -78,15 +78,24 @@ static const char *launch_bounds(CEmit *e) {
                     e->tile ? resident_blocks(e) : prefetching_blocks(e));
 }
 
-// erf(u) + 1 in an epilogue of 16 bits, as in gelu: a function of its own, a third of the work
-// (emit_wgmma.c has it).
+// Functions in an epilogue of 16 bits that are a third of the work (emit_wgmma.c has them): the
+// sigmoid, erf(u) + 1 and tanh(u) + 1 = 2 sigmoid(2 u), as in gelu and swish.
 static bool emit_op(CEmit *e, const LoopExpr *x, CVal *out) {
   const LoopExpr *a = x->src[0], *b = x->src[1];
-  if (!e->tile || dtype_bits(e->tile->a.dtype) != 16 || x->op != LOOP_add || x->dtype != DT_F32 ||
-      a->kind != LX_OP || a->op != LOOP_erf || b->kind != LX_CONST || b->f != 1)
-    return false;
-  CVal u = cs_expr(e, a->src[0]);
-  *out = (CVal){.text = str_printf(e->arena, "tn_erf_one(%s)", u.text), .dtype = DT_F32};
+  if (!e->tile || dtype_bits(e->tile->a.dtype) != 16 || x->dtype != DT_F32) return false;
+  bool one = x->op == LOOP_add && a->kind == LX_OP && b->kind == LX_CONST && b->f == 1;
+  const char *form = x->op == LOOP_sigmoid       ? "tn_sigmoid_half(%s)"
+                     : one && a->op == LOOP_erf  ? "tn_erf_one(%s)"
+                     : one && a->op == LOOP_tanh ? "(2.0f * tn_sigmoid_half(2.0f * %s))"
+                                                 : NULL;
+  if (!form) return false;
+  StrBuf text;
+  CVal u = cs_expr(e, x->op == LOOP_sigmoid ? a : a->src[0]);
+  const char *at = strstr(form, "%s");
+  strbuf_init(&text, e->arena);
+  strbuf_put(&text, (Str){form, at - form});
+  strbuf_printf(&text, "(%s)%s", u.text, at + 2);
+  *out = (CVal){.text = strbuf_text(&text), .dtype = DT_F32};
   return true;
 }
 

@@ -36,6 +36,18 @@ static const struct {
                   "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
                   "  %y = conv(%t, %w) pads=[1, 0, 1, 0]\n"
                   "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+    {TILE_WINDOW, "graph @\"groups\"(%x: f32[2, 9, 8, 48]) {\n  %a = const i64[] {0}\n"
+                  "  %n = const i64[] {10368}\n  %d = const i64[] {1}\n  %i = range(%a, %n, %d)\n"
+                  "  %f = cast(%i) to=f32\n  %v = sin(%f)\n  %s = const i64[4] {72, 16, 3, 3}\n"
+                  "  %w = reshape(%v, %s)\n  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
+                  "  %y = conv(%t, %w) pads=[1, 1, 1, 1] group=3\n"
+                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+    {TILE_MATRIX, "graph @\"groups of rows\"(%x: f32[2, 9, 8, 48]) {\n  %a = const i64[] {0}\n"
+                  "  %n = const i64[] {960}\n  %d = const i64[] {1}\n  %i = range(%a, %n, %d)\n"
+                  "  %f = cast(%i) to=f32\n  %v = sin(%f)\n  %s = const i64[4] {60, 16, 1, 1}\n"
+                  "  %w = reshape(%v, %s)\n  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
+                  "  %y = conv(%t, %w) group=3\n"
+                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
     {TILE_VALUE, "graph @\"three channels\"(%x: f32[2, 9, 8, 3]) {\n  %c = const f32[] {0.125}\n"
                  "  %s = const i64[4] {24, 3, 3, 3}\n  %w = expand(%c, %s)\n"
                  "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
