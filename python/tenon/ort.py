@@ -43,7 +43,7 @@ from .ort_profile import Recorder
 from .progress import bar_until
 from .ort_values import (NAMES, IOBinding, OrtDevice, OrtDeviceVendorId, OrtValue, OrtValueVector, SessionIOBinding,  # noqa: F401
                          SparseTensor, as_numpy, copy_tensors, dtype_of)
-from .tools import targets
+from .tools import is_available, targets
 
 __version__ = version = "1.31.1"  # of the interface that this follows: programs ask for at least some version
 __author__ = "Tenon"
@@ -65,6 +65,20 @@ def get_available_providers() -> List[str]:
     """
     have = {t.name for t in targets() if t.available}
     return [name for name, target in PROVIDERS.items() if target in have or target == "cpu"]
+
+
+class _Available(collections.abc.Sequence):  # type: ignore[type-arg]
+    """The available providers.  Whether one is among them is asked of its own driver alone: loading one takes longer than a session."""
+
+    def __contains__(self, name: object) -> bool:
+        target = PROVIDERS.get(str(name))
+        return target is not None and (target == "cpu" or is_available(target))
+
+    def __getitem__(self, i: Any) -> Any:
+        return get_available_providers()[i]
+
+    def __len__(self) -> int:
+        return len(get_available_providers())
 
 
 def get_device() -> str:
@@ -118,7 +132,7 @@ def _by_policy(options: SessionOptions) -> List[Any]:
 def _chosen(providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Mapping[str, Any]]],
             options: SessionOptions) -> Dict[str, Dict[str, str]]:
     """The providers that are asked for and available, with their options; the CPU's comes last, and always."""
-    have = get_available_providers()
+    have = _Available()
     try:
         names, given = check_and_normalize_provider_args(providers if providers else _by_policy(options), provider_options, have)
     except ValueError as error:
@@ -197,7 +211,7 @@ class InferenceSession:
 
     def _compile(self, dims: Optional[Mapping[str, int]] = None, **options: Any) -> Model:
         target = PROVIDERS[next(iter(self._providers))]
-        if not any(t.name == target and t.available for t in targets()):
+        if not is_available(target):
             target = "auto"
         named, _ = options_by_name.split(next(iter(self._providers.values())))
         said, weights = self._options, _weights(self._options, self._source)

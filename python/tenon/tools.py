@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _ffi
 from .errors import BY_STATUS, InternalError, InvalidError, UnsupportedError
@@ -27,6 +27,14 @@ class Target(NamedTuple):
     available: bool
 
 
+def _each_target() -> Iterator[Target]:
+    """One after another: whether a device is there is asked of its driver, which takes long to load."""
+    info = _ffi.TargetInfo()
+    for i in range(_ffi.lib.tenon_target_count()):
+        _ffi.lib.tenon_target(i, C.byref(info))
+        yield Target(info.name.decode(), info.doc.decode(), bool(info.available))
+
+
 def targets() -> List[Target]:
     """What models can be compiled for.
 
@@ -34,11 +42,12 @@ def targets() -> List[Target]:
     >>> [t.name for t in tenon.targets()][:2]
     ['cpu', 'cuda']
     """
-    out, info = [], _ffi.TargetInfo()
-    for i in range(_ffi.lib.tenon_target_count()):
-        _ffi.lib.tenon_target(i, C.byref(info))
-        out.append(Target(info.name.decode(), info.doc.decode(), bool(info.available)))
-    return out
+    return list(_each_target())
+
+
+def is_available(name: str) -> bool:
+    """Whether this machine can run what is compiled for a target; those after it in the table are not asked."""
+    return next((t.available for t in _each_target() if t.name == name), False)
 
 
 def _call(command: str, model: Any, options: Sequence[str]) -> Tuple[bytes, bytes]:
