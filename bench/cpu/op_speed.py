@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """op_speed.py -- single operators beside ONNX Runtime: where a kernel is slow that no whole network shows.
 
-usage: bench/cpu/op_speed.py [--threads N] [--below R] [PART...]
+usage: bench/cpu/op_speed.py [--threads N] [--clock cpu|wall] [--rounds N] [--below R] [PART...]
 
 Makes a model of each case below, with random weights, whose name holds one of the PARTs, and runs both interleaved in one process; times are the
-least of several, of the processor.  Prints microseconds and the ratio, above 1 where Tenon is faster, sorted; --below prints only those
-below a ratio.  Needs a Python with onnx, onnxruntime and numpy.
+least of several: of the processor with one thread, else of the wall clock, unless --clock says.  Prints microseconds and the ratio, above 1 where
+Tenon is faster, sorted; --below prints only those below a ratio.  Cases whose name begins with "floor" are layers of odd sizes that no template was
+tuned for.  Needs a Python with onnx, onnxruntime and numpy.
 """
 import argparse, os, sys, tempfile, time
 import numpy as np
@@ -168,6 +169,58 @@ def cases():
                 hidden_size=size, direction="forward" if dirs == 1 else "bidirectional")
 
 
+def pool(name, op, x, k, s=1, p=0, **more):
+    nd = len(x) - 2
+    k, s, p = ([v] * nd if isinstance(v, int) else v for v in (k, s, p))
+    one(name, op, {"x": x}, kernel_shape=k, strides=s, pads=p + p, **more)
+
+
+def resize(name, x, scale, mode, how="half_pixel", **more):
+    case(name, [("Resize", ["x", "", "s"], ["y"], {"mode": mode, "coordinate_transformation_mode": how, **more})], {"x": x},
+         {"s": np.array([1, 1, *scale], np.float32)})
+
+
+def floor_windows():
+    for x, k, s, m in [((1, 24, 61, 61), 3, 1, 1), ((1, 40, 37, 53), 5, 1, 1), ((1, 48, 28, 28), 7, 1, 1), ((2, 17, 45, 45), 9, 1, 1), ((1, 32, 57, 57), 3, 2, 1),
+                       ((1, 16, 80, 80), 5, 2, 1), ((1, 12, 50, 50), 3, 1, 2), ((1, 20, 33, 33), 5, 1, 3), ((1, 3, 200, 200), 3, 1, 1), ((1, 64, 14, 14), 3, 1, 1), ((1, 6, 150, 150), 7, 1, 2)]:
+        conv(f"floor depthwise {x[1]}x{m} k{k}s{s} @{x[0]}x{x[2]}x{x[3]}", x, x[1] * m, k, s, k // 2, x[1])
+    conv("floor depthwise dilated 18 k3d2 @1x60x60", (1, 18, 60, 60), 18, 3, 1, 2, 18, 2)
+    conv("floor depthwise1d 33 k9 @4x500", (4, 33, 500), 33, 9, 1, 4, 33)
+    for op in ["AveragePool", "MaxPool"]:
+        for x, k, s, p in [((1, 32, 61, 61), 5, 2, 2), ((1, 48, 26, 26), 13, 1, 6), ((1, 40, 40, 40), 7, 1, 3), ((2, 20, 75, 75), 3, 2, 1), ((1, 16, 90, 90), 2, 2, 0), ((1, 3, 128, 128), 3, 1, 1), ((1, 24, 50, 50), 9, 4, 4)]:
+            pool(f"floor {op} k{k}s{s} {x}", op, x, k, s, p)
+
+
+def floor_moves():
+    for mode, how, x, scale in [("linear", "half_pixel", (1, 16, 40, 52), (2, 2)), ("linear", "align_corners", (1, 3, 120, 160), (1.7, 1.7)), ("linear", "pytorch_half_pixel", (2, 32, 30, 30), (.5, .5)),
+                                ("nearest", "asymmetric", (1, 24, 33, 47), (2, 2)), ("nearest", "half_pixel", (1, 3, 100, 100), (1.5, 1.5)), ("nearest", "asymmetric", (1, 64, 13, 13), (2, 2)),
+                                ("nearest", "half_pixel", (1, 16, 90, 90), (.4, .4)), ("cubic", "half_pixel", (1, 3, 96, 96), (2, 2)), ("linear", "half_pixel", (1, 64, 14, 14), (4, 4))]:
+        resize(f"floor resize {mode} {how} {x} {scale}", x, scale, mode, how)
+    for c, size, out in [(3, 100, 120), (8, 48, 48), (32, 40, 30)]:
+        for mode in ["bilinear", "nearest"]:
+            for pad in ["zeros", "border", "reflection"]:
+                if pad != "zeros" and c != 8: continue
+                case(f"floor grid_sample {c} {mode} {pad} @{size}", [("GridSample", ["x", "g"], ["y"], {"mode": mode, "padding_mode": pad})], {"x": (1, c, size, size), "g": (1, out, out, 2)}, {}, 16)
+    for c, n in [(64, 50), (256, 20)]:
+        case(f"floor roi_align {c} {n}", [("RoiAlign", ["x", "b", "i"], ["y"], {"output_height": 7, "output_width": 7, "sampling_ratio": 2, "spatial_scale": 0.1})], {"x": (1, c, 40, 40)},
+             {"b": np.sort(rng.random((n, 4), np.float32) * 400).astype(np.float32), "i": np.zeros(n, np.int64)})
+
+
+def floor_rows():
+    for op in ["ReduceMax", "ReduceSum", "ReduceMean"]:
+        for shape, axes in [((300, 700), [1]), ((300, 700), [0]), ((8, 50, 333), [1]), ((4, 31, 40, 40), [2]), ((2000, 33), [1]), ((33, 2000), [0]), ((16, 64, 20, 20), [0]), ((7, 100, 100), [1, 2]), ((5000, 7), [1]),
+                            ((3, 100000), [1])]:
+            case(f"floor {op} {shape} {axes}", [(op, ["x", "a"], ["y"], {"keepdims": 0})], {"x": shape}, {"a": np.array(axes, np.int64)})
+    for shape, axis in [((100, 1000), 1), ((1, 19, 128, 160), 1), ((64, 300), 0), ((4000, 10), 1), ((2, 80, 8400), 1)]:
+        one(f"floor ArgMax {shape} {axis}", "ArgMax", {"x": shape}, axis=axis)
+    for shape, k in [((20, 1000), 10), ((1, 20000), 50), ((300, 80), 1), ((64, 4000), 5)]:
+        case(f"floor TopK {k} of {shape}", [("TopK", ["x", "k"], ["y", "i"], {})], {"x": shape}, {"k": np.array([k], np.int64)})
+    for shape, axis in [((64, 1000), 1), ((1000, 64), 0), ((1, 50000), 1), ((8, 200, 30), 1)]:
+        case(f"floor CumSum {shape} {axis}", [("CumSum", ["x", "a"], ["y"], {})], {"x": shape}, {"a": np.array(axis, np.int64)})
+    case("floor ScatterND rows", [("ScatterND", ["x", "i", "u"], ["y"], {})], {"x": (2000, 64), "u": (500, 64)}, {"i": rng.permutation(2000)[:500, None]})
+    case("floor ScatterElements", [("ScatterElements", ["x", "i", "u"], ["y"], {"axis": 1})], {"x": (200, 700), "u": (200, 300)}, {"i": np.stack([rng.permutation(700)[:300] for _ in range(200)])})
+
+
 def model_of(name, path):
     nodes, inputs, weights, opset, out = CASES[name]
     feed = {}
@@ -185,13 +238,13 @@ def model_of(name, path):
 def op_is(nodes, *ops): return any(n[0] in ops for n in nodes)
 
 
-def least(run, seconds=0.05):
+def least(run, clock, seconds=0.05):
     best, end = float("inf"), time.perf_counter() + seconds
     n = 1
     while n < 4 or time.perf_counter() < end:
-        start = time.process_time()
+        start = clock()
         run()
-        best = min(best, time.process_time() - start)
+        best = min(best, clock() - start)
         n += 1
     return best * 1e6
 
@@ -200,9 +253,12 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clock", choices=["cpu", "wall"])
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--below", type=float, default=float("inf"))
     args, rows = parser.parse_args(), []
-    cases()
+    clock = time.process_time if (args.clock or ("cpu" if args.threads == 1 else "wall")) == "cpu" else time.perf_counter
+    cases(), floor_windows(), floor_moves(), floor_rows()
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = args.threads, 1, 3
     for name in CASES:
@@ -221,7 +277,7 @@ def main():
                 run(), ours.run()
                 a, b = ours.outputs(), dict(zip([o.name for o in theirs.get_outputs()], binding.copy_outputs_to_cpu()))
                 diff = max(float(np.abs(a[k].astype(float) - b[k]).max() / max(np.abs(b[k]).max(), 1e-30)) for k in b)
-                times = [(least(ours.run), least(run)) for _ in range(2)]
+                times = [(least(ours.run, clock), least(run, clock)) for _ in range(args.rounds)]
                 t, o = min(x for x, _ in times), min(x for _, x in times)
                 rows.append((o / t, name, t, o, diff))
                 ours.close()
