@@ -329,9 +329,27 @@ static void return_if(Emit *e, LV cond, int64_t code) {
   LLVMPositionBuilderAtEnd(e->b, goes_on);
 }
 
+// Lanes of 32 bits below a constant: they stay as they are.
+static bool bind_narrow(Emit *e, const LoopStmt *s, LV v) {
+  Dim ext = s->extent;
+  if (s->value->dtype != DT_I32 || !value_lanes(v) || !ie_is_const(ext) || ext->value < 0 ||
+      ext->value > INT32_MAX)
+    return false;
+  LV out = LLVMBuildICmp(e->b, LLVMIntUGE, v, const_int(e, v, e->i32, ext->value), "");
+  if (e->mask) {
+    out = LLVMBuildAnd(e->b, out, e->mask, "");
+    v = LLVMBuildSelect(e->b, e->mask, v, LLVMConstNull(LLVMTypeOf(v)), "");
+  }
+  return_if(e, any_lane(e, out), 1 + (int64_t)s->check);
+  LV wide = LLVMBuildSExt(e->b, v, type_like(v, e->i64), "");
+  e->sym[s->sym->slot] = (Sym){.kind = SYM_LANES, .value = wide, .narrow = v};
+  return true;
+}
+
 static void emit_bind(Emit *e, const LoopStmt *s) {
   LV v = emit_expr(e, s->value);
   DType t = s->value->dtype;
+  if (bind_narrow(e, s, v)) return;
   if (t != DT_I64 && t != DT_U64) v = cast_emit(e, t, DT_I64, v, -INFINITY, INFINITY);
   LV ext = lin_value(e, emit_lin(e, s->extent));
   if (value_lanes(v) || value_lanes(ext)) {

@@ -33,6 +33,7 @@ typedef enum { SYM_NONE, SYM_SCALAR, SYM_VECTOR, SYM_LANES, SYM_DIM } SymKind;
 typedef struct Sym {
   uint8_t kind;
   LV value;       // SYM_SCALAR: i64; SYM_LANES: a vector of i64
+  LV narrow;      // SYM_LANES: the same as i32, none of them negative; NULL: it may not fit
   Dim dim;        // SYM_DIM: a guarded index, by its value
   int64_t align;  // SYM_SCALAR, SYM_VECTOR: value is a multiple of this; 0 for the number 0
 } Sym;
@@ -44,6 +45,9 @@ typedef struct Lin {
   LV vec;                 // not NULL: this, and nothing else
   int64_t repeat;         // above 1: vec is known to be first + lane / repeat
   LV first;
+  // Not NULL: vec is this, of i32 that are not negative, and `off`, which is the same for all lanes
+  // (NULL: 0).
+  LV narrow, off;
 } Lin;
 
 typedef struct Emit {

@@ -49,7 +49,14 @@ static LV load_masked(Emit *e, LT type, LV p, LV mask, int64_t align) {
 
 static LV all_lanes(Emit *e) { return LLVMConstAllOnes(LLVMVectorType(e->i1, (unsigned)e->lanes)); }
 
+// Addresses of the lanes: 32-bit offsets from an address that they share where that is known to do.
 static LV pointers(Emit *e, LV base, Lin at, int64_t bytes) {
+  if (at.narrow) {
+    LT elem = LLVMIntTypeInContext(e->ctx, (unsigned)(8 * bytes));
+    LV lane = LLVMBuildSExt(e->b, at.narrow, type_like(at.narrow, e->i64), "");
+    if (at.off) base = LLVMBuildGEP2(e->b, elem, base, &at.off, 1, "");
+    return LLVMBuildGEP2(e->b, elem, base, &lane, 1, "");
+  }
   return at_byte(e, base, lin_value(e, at), bytes);
 }
 

@@ -38,6 +38,10 @@ static Lin lin_add(Emit *e, Lin a, Lin b) {
       v.repeat = repeated.repeat;
       v.first = LLVMBuildAdd(e->b, repeated.first, other.base, "");
     }
+    if (repeated.narrow && !varies(other)) {
+      v.narrow = repeated.narrow;
+      v.off = repeated.off ? LLVMBuildAdd(e->b, repeated.off, other.base, "") : other.base;
+    }
     return v;
   }
   Lin r = lin_of(e, LLVMBuildAdd(e->b, a.base, b.base, ""), gcd_i64(a.align, b.align));
@@ -135,7 +139,11 @@ static Lin lin_sym(Emit *e, Dim d) {
     r.stride = 1;
     return r;
   }
-  case SYM_LANES: return lin_vec(s->value);
+  case SYM_LANES: {
+    Lin r = lin_vec(s->value);
+    r.narrow = s->narrow;
+    return r;
+  }
   case SYM_DIM: return emit_lin(e, s->dim);
   case SYM_NONE: break;
   }
@@ -206,6 +214,16 @@ static LV run_of_lanes(Emit *e, LV base, LV extent, int64_t stride) {
   return both(e, from, to);
 }
 
+// 0 <= v < extent of lanes of 32 bits with a small constant added; NULL: they are not.
+static LV narrow_in_range(Emit *e, Lin v, Lin ext) {
+  int64_t off = 0, end;
+  if (!v.narrow || varies(ext) || !is_const_int(ext.base, &end) || end < 0 || end > INT32_MAX ||
+      (v.off && !is_const_int(v.off, &off)) || off < INT32_MIN / 2 || off > 0)
+    return NULL;
+  LV x = LLVMBuildAdd(e->b, v.narrow, const_int(e, v.narrow, e->i32, off), "");
+  return LLVMBuildICmp(e->b, LLVMIntULT, x, const_int(e, x, e->i32, end), "");
+}
+
 Guard emit_guards(Emit *e, int n, const LoopBound *g) {
   Guard r = {0};
   for (int i = 0; i < n; i++) {
@@ -218,7 +236,8 @@ Guard emit_guards(Emit *e, int n, const LoopBound *g) {
     } else if (!v.vec && v.stride > 0 && v.stride < 1024 && !varies(ext)) {
       r.lanes = both(e, r.lanes, run_of_lanes(e, v.base, ext.base, v.stride));
     } else {
-      LV in = LLVMBuildICmp(e->b, LLVMIntULT, lin_lanes(e, v), lin_lanes(e, ext), "");
+      LV in = narrow_in_range(e, v, ext);
+      if (!in) in = LLVMBuildICmp(e->b, LLVMIntULT, lin_lanes(e, v), lin_lanes(e, ext), "");
       r.lanes = both(e, r.lanes, in);
     }
     e->sym[g[i].sym->slot] = (Sym){.kind = SYM_DIM, .dim = g[i].value};

@@ -170,6 +170,30 @@ static bool const_not_zero(LV x) {
   return v < 0 || v > 0;
 }
 
+// A number as the first lane of a vector of 128 bits.
+static LV as_lane(Emit *e, LV x) {
+  LT t = LLVMVectorType(LLVMTypeOf(x), is_f64(e, x) ? 2 : 4);
+  return LLVMBuildInsertElement(e->b, LLVMGetPoison(t), x, const_int(e, NULL, e->i32, 0), "");
+}
+
+// vrangeps and vrangepd order zeros by their sign and leave NaNs out, which a sum puts back: three
+// instructions for six or more.  NULL: the machine has none for these lanes.
+static LV pick_by_range(Emit *e, LoopOp op, LV x, LV y) {
+  bool wide = is_f64(e, x), single = !value_lanes(x);
+  LV a = single ? as_lane(e, x) : x, b = single ? as_lane(e, y) : y;
+  int lanes = value_lanes(a), bits = lanes * (wide ? 64 : 32);
+  if (!(e->m->has & CPU_AVX512) || (bits != 128 && bits != 256 && bits != 512)) return NULL;
+  char name[64];
+  snprintf(name, sizeof name, "llvm.x86.avx512.mask.range.%s.%d", wide ? "pd" : "ps", bits);
+  LV all = LLVMConstAllOnes(LLVMIntTypeInContext(e->ctx, (unsigned)MAX(lanes, 8)));
+  LV how = const_int(e, NULL, e->i32, op == LOOP_min ? 4 : 5),
+     round = const_int(e, NULL, e->i32, 4);
+  LV args[] = {a, b, how, a, all, round};
+  LV r = call_intrinsic(e, name, NULL, 0, args, bits == 512 ? 6 : 5);
+  if (single) r = LLVMBuildExtractElement(e->b, r, const_int(e, NULL, e->i32, 0), "");
+  return SEL(FCMP(UNO, x, y), ADD(x, y), r);
+}
+
 static LV pick(Emit *e, LoopOp op, LV x, LV y) {
   // Against a constant that is no zero and no NaN one comparison decides: the order of -0 and 0
   // cannot matter.
@@ -179,6 +203,8 @@ static LV pick(Emit *e, LoopOp op, LV x, LV y) {
     y = t;
   }
   if (const_not_zero(y)) return SEL(op == LOOP_min ? FCMP(OLT, y, x) : FCMP(OLT, x, y), y, x);
+  LV r = pick_by_range(e, op, x, y);
+  if (r) return r;
   return intrinsic(e, op == LOOP_min ? "llvm.minimum" : "llvm.maximum", x, 2, x, y, NULL);
 }
 
