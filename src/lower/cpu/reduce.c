@@ -3,8 +3,9 @@
 // All reductions of the kernel, composites expanded, go over the same axes of values of one shape,
 // the rows.  Each row forms its reductions in order, then stores the results.  Three forms:
 //   along    reduced axes are innermost: a row is contiguous, with `lanes` partial sums;
-//   across   the last axis stays and is the vector; a lane forms its sum in order; results with
-// an element per element of the rows take a second pass;
+//   across   the last axis stays and is the vector; a lane forms its sum in order, one row of a
+//            piece after the other; results with an element per element of the rows take a second
+//            pass;
 //   broken   a row is several contiguous pieces, whose sums are added in order.
 // A value that costs more than a load and is read again after its sum stays in scratch.
 //
@@ -217,7 +218,7 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
     if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
     k += kept || !r->over[d];
   }
-  if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->row_sum[g->i], r->lane);
+  if (r->kind == ACROSS) return loop_load(r->e.k, r->row_sum[g->i], r->lane);
   return r->total[g->i];
 }
 
@@ -353,59 +354,46 @@ static int32_t room_for_operand(Rows *r, int i) {
 
 // ---- sums of rows ----
 
-// One sum over the row.  `most` NULL: of the elements, each kept in scratch on the way if `keep` is
-// not negative; else of the places where the element is `most`.
-static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
-                               int32_t keep) {
+// The type of a sum: the mean of integers is that of their sum in 64 bits, and places are of 64.
+static DType sum_dtype(const Node *n, bool places) {
+  DType t = elem_sum_dtype(type_of(n->src[0])->dtype);
+  bool whole = n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64;
+  return places || whole ? DT_I64 : t;
+}
+
+// What the element at hand adds.  `most` NULL: itself, kept in scratch on the way if `keep` is not
+// negative; else its place where it is `most`.
+static const LoopExpr *term(Rows *r, const Node *n, LoopOp op, const LoopExpr *most, int32_t keep) {
   ElementBuilder *e = &r->e;
   LoopKernel *k = e->k;
-  bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
-  Dim outer = e->pool->zero, inner = outer;
-  if (r->kind == ACROSS)
-    outer = loop_reduce(&e->b, op, "k", r->length, 1);
-  else if (nested)
-    outer = loop_reduce(&e->b, op, "o", r->outer_length, 1);
-  if (r->kind != ACROSS) inner = loop_reduce(&e->b, op, "k", r->inner_length, r->lanes);
-  set_place(r, outer, inner);
   const LoopExpr *x = elem_at(e, n->src[0], r->index);
   if (!x) return NULL;
   if (keep >= 0) {
     x = loop_let(&e->b, x);
     loop_store(&e->b, keep, kept_place(r), x);
   }
-  if (most) {
-    const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
-    if (dtype_is_float(x->dtype))
-      is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
-    x = loop_op(k, LOOP_select, is, loop_index(k, r->place),
-                loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
-  }
-  DType t = elem_sum_dtype(x->dtype);
-  // The mean of integers is that of their sum in 64 bits.
-  if (n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64) t = DT_I64;
-  x = loop_yield(&e->b, loop_cast(k, t, x));
+  if (!most) return loop_cast(k, sum_dtype(n, false), x);
+  const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
+  if (dtype_is_float(x->dtype))
+    is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
+  return loop_op(k, LOOP_select, is, loop_index(k, r->place),
+                 loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
+}
+
+// One sum over the row, by partial sums.
+static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
+                               int32_t keep) {
+  ElementBuilder *e = &r->e;
+  bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
+  Dim outer = e->pool->zero;
+  if (nested) outer = loop_reduce(&e->b, op, "o", r->outer_length, 1);
+  set_place(r, outer, loop_reduce(&e->b, op, "k", r->inner_length, r->lanes));
+  const LoopExpr *x = term(r, n, op, most, keep);
+  if (!x) return NULL;
+  x = loop_yield(&e->b, x);
   if (nested) x = loop_yield(&e->b, x);
   elem_forget(e);
   return x;
-}
-
-static const LoopExpr *form_sum(Rows *r, int i) {
-  const Node *n = r->sum[i];
-  DType t = type_of(n->src[0])->dtype;
-  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return NULL;
-  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return NULL;
-  int32_t keep = room_for_operand(r, i);
-  const LoopExpr *x = row_sum(r, n, rows_sum_op(n), NULL, keep);
-  if (keep >= 0) {
-    r->scratch[r->nkept] = keep;
-    r->kept[r->nkept] = n->src[0];
-    elem_give(&r->e, n->src[0], give_kept, given(r, r->nkept++));
-  }
-  if (x && rows_is_arg(n)) {
-    bool last = ((const arg_attrs *)n->attrs)->select_last_index;
-    x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)), -1);
-  }
-  return x ? rows_finish_sum(r, n, x) : NULL;
 }
 
 // Opens the vector over the piece of the last axis.
@@ -416,17 +404,108 @@ static void open_lanes(Rows *r) {
   elem_forget(e);
 }
 
-static bool add_sum(Rows *r, int i) {
+// Of a piece whose width is not known, one vector of lanes after the other.
+static bool sums_by_vectors(Rows *r, const Node *n, LoopOp op, int32_t most, int32_t keep,
+                            int32_t sums) {
   ElementBuilder *e = &r->e;
-  bool across = r->kind == ACROSS && r->whole;
-  if (across) open_lanes(r);
-  r->total[i] = form_sum(r, i);
-  if (!r->total[i]) return false;
-  if (across) {
-    loop_store(&e->b, r->row_sum[i], r->lane, r->total[i]);
-    loop_end(&e->b);
+  open_lanes(r);
+  const LoopExpr *is = most < 0 ? NULL : loop_let(&e->b, loop_load(e->k, most, r->lane));
+  set_place(r, loop_reduce(&e->b, op, "k", r->length, 1), e->pool->zero);
+  const LoopExpr *x = term(r, n, op, is, keep);
+  if (!x) return false;
+  loop_store(&e->b, sums, r->lane, loop_yield(&e->b, x));
+  loop_end(&e->b);
+  return true;
+}
+
+// One sum for each lane, in order.  All lanes of a piece have a row's elements added before the
+// next row, so that their sums do not wait for each other.  `most` is a buffer, or -1.  Gives the
+// buffer of the sums.
+static int32_t lane_sums(Rows *r, const Node *n, LoopOp op, int32_t most, int32_t keep) {
+  ElementBuilder *e = &r->e;
+  LoopKernel *k = e->k;
+  DType t = sum_dtype(n, most >= 0);
+  bool fixed = ie_is_const(r->width);
+  double f = 0;
+  int64_t i = 0;
+  if (!loop_identity(op, t, &f, &i)) return -1;
+  int32_t sums = loop_buffer(k, fixed ? LOOP_REGISTER : LOOP_SCRATCH, "acc", t,
+                             ie_const(e->pool, r->cols), false);
+  if (!fixed) return sums_by_vectors(r, n, op, most, keep, sums) ? sums : -1;
+  open_lanes(r);
+  loop_store(&e->b, sums, r->lane, dtype_is_float(t) ? loop_float(k, t, f) : loop_int(k, t, i));
+  loop_end(&e->b);
+  Dim row = loop_for(&e->b, LOOP_SERIAL, "k", r->length);
+  open_lanes(r);
+  set_place(r, row, e->pool->zero);
+  const LoopExpr *x = term(r, n, op, most < 0 ? NULL : loop_load(k, most, r->lane), keep);
+  if (!x) return -1;
+  loop_store(&e->b, sums, r->lane, loop_op(k, op, loop_load(k, sums, r->lane), x, NULL));
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return sums;
+}
+
+static void note_kept(Rows *r, const Node *n, int32_t keep) {
+  if (keep < 0) return;
+  r->scratch[r->nkept] = keep;
+  r->kept[r->nkept] = n->src[0];
+  elem_give(&r->e, n->src[0], give_kept, given(r, r->nkept++));
+}
+
+static LoopOp place_op(const Node *n) {
+  return ((const arg_attrs *)n->attrs)->select_last_index ? LOOP_max : LOOP_min;
+}
+
+static const LoopExpr *form_sum(Rows *r, int i, int32_t keep) {
+  const Node *n = r->sum[i];
+  const LoopExpr *x = row_sum(r, n, rows_sum_op(n), NULL, keep);
+  note_kept(r, n, keep);
+  if (x && rows_is_arg(n)) {
+    DType t = type_of(n->src[0])->dtype;
+    x = row_sum(r, n, place_op(n), loop_let(&r->e.b, loop_cast(r->e.k, t, x)), -1);
   }
-  elem_give(e, r->sum[i], give_total, given(r, i));
+  return x ? rows_finish_sum(r, n, x) : NULL;
+}
+
+// Sums of a buffer as values of another: cast, or finished.
+static int32_t settle(Rows *r, const Node *n, int32_t sums, int32_t to) {
+  ElementBuilder *e = &r->e;
+  open_lanes(r);
+  const LoopExpr *x = loop_load(e->k, sums, r->lane);
+  bool done = to >= 0;
+  if (!done)
+    to = loop_buffer(e->k, LOOP_SCRATCH, "most", type_of(n->src[0])->dtype,
+                     ie_const(e->pool, r->cols), false);
+  x = done ? rows_finish_sum(r, n, x) : loop_cast(e->k, e->k->buffer[to].dtype, x);
+  loop_store(&e->b, to, r->lane, x);
+  loop_end(&e->b);
+  return to;
+}
+
+static bool form_lanes(Rows *r, int i, int32_t keep) {
+  const Node *n = r->sum[i];
+  int32_t sums = lane_sums(r, n, rows_sum_op(n), -1, keep);
+  if (sums < 0) return false;
+  note_kept(r, n, keep);
+  if (rows_is_arg(n)) sums = lane_sums(r, n, place_op(n), settle(r, n, sums, -1), -1);
+  if (sums < 0) return false;
+  settle(r, n, sums, r->row_sum[i]);
+  return true;
+}
+
+static bool add_sum(Rows *r, int i) {
+  const Node *n = r->sum[i];
+  DType t = type_of(n->src[0])->dtype;
+  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return false;
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return false;
+  int32_t keep = room_for_operand(r, i);
+  if (r->kind == ACROSS) {
+    if (!form_lanes(r, i, keep)) return false;
+  } else if (!(r->total[i] = form_sum(r, i, keep))) {
+    return false;
+  }
+  elem_give(&r->e, n, give_total, given(r, i));
   return true;
 }
 
@@ -454,7 +533,7 @@ static bool store_those(Rows *r, bool whole) {
 // Results with an element for each of the rows', then those with one for each row.
 static bool store_results(Rows *r) {
   ElementBuilder *e = &r->e;
-  bool lanes = r->kind == ACROSS && r->whole, reduced = false;
+  bool lanes = r->kind == ACROSS, reduced = false;
   for (int i = 0; i < e->fused->nres; i++)
     reduced |= !rows_is_whole(r, type_of(elem_core(e->body->result[i])));
   if (r->whole) {
@@ -494,7 +573,7 @@ static void dynamic_rows(Rows *r) {
   if (!across) return;
   r->first = ie_mulc(p, chunk, r->cols);
   r->width = ie_is(chunks, 1) ? last : ie_min(p, ie_const(p, r->cols), ie_sub(p, last, r->first));
-  if (!r->whole) open_lanes(r);
+  if (ie_is_const(last) && last->value % r->cols == 0) r->width = ie_const(p, r->cols);
 }
 
 void rows_measure(Rows *r) {
@@ -515,7 +594,7 @@ static bool reduce_build(void *match, const void *fields, Lowered *out) {
   r->lanes = (int)s->lanes;
   r->cols = s->cols;
   r->keep = s->keep;
-  for (int i = 0; r->kind == ACROSS && r->whole && i < r->nsums; i++)
+  for (int i = 0; r->kind == ACROSS && i < r->nsums; i++)
     r->row_sum[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
                                 ie_const(e->pool, r->cols), false);
   loop_begin(&e->b, e->k);
@@ -523,7 +602,6 @@ static bool reduce_build(void *match, const void *fields, Lowered *out) {
   for (int i = 0; i < r->nsums; i++)
     if (!add_sum(r, i)) return false;
   if (!store_results(r)) return false;
-  if (r->kind == ACROSS && !r->whole) loop_end(&e->b);
   loop_end(&e->b);
   elem_finish(e, out);
   return true;
@@ -544,13 +622,30 @@ static void *reduce_match(Lowering *lo, const Node *fused) {
   return r;
 }
 
+// How many of its lanes a piece of the last axis fills, in percent, where it divides that.
+static int64_t lanes_filled(int64_t last, int64_t cols, int64_t lanes) {
+  return last % cols ? 0 : 100 * cols / ((cols + lanes - 1) / lanes * lanes);
+}
+
+// Pieces whose sums stay in registers: eight vectors at most, and the fuller the better.
+static int64_t choose_cols(const Rows *r, const LowerTarget *t) {
+  enum { SOME = 64, VECTORS = 8, BYTES = 4 };
+  int64_t lanes = MAX(t->vector_bytes / BYTES, 1), best = 0, most = VECTORS * lanes;
+  if (r->kind != ACROSS || !ie_is_const(r->type->dims[r->vector])) return SOME;
+  int64_t last = r->type->dims[r->vector]->value;
+  for (int64_t cols = MIN(most, last); cols >= MIN(2 * lanes, last) && cols > 0; cols--)
+    if (lanes_filled(last, cols, lanes) > (best ? lanes_filled(last, best, lanes) : 0)) best = cols;
+  return best ? best : SOME;
+}
+
 static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                           void *fields) {
   const Rows *r = match;
-  (void)t;
   (void)given;
-  *(ReduceSchedule *)fields = (ReduceSchedule){
-      .lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length), .cols = 64, .keep = true};
+  *(ReduceSchedule *)fields =
+      (ReduceSchedule){.lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length),
+                       .cols = choose_cols(r, t),
+                       .keep = true};
   return true;
 }
 

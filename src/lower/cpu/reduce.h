@@ -14,7 +14,7 @@ typedef struct Rows {
   ElementBuilder e;
   const Node *sum[SUMS];
   const LoopExpr *total[SUMS];
-  int32_t row_sum[SUMS];  // scratch, across
+  int32_t row_sum[SUMS];  // scratch, across: finished
   int nsums;
   const Node *kept[KEEP];  // values in scratch
   int32_t scratch[KEEP];
