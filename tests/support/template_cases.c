@@ -33,6 +33,25 @@ const TemplateCase template_cases[] = {
                "  %e = conv(%x, %a) channels_last=true\n  %r = relu(%e)\n"
                "  %d = conv(%r, %b) channels_last=true group=32 pads=[1, 1, 1, 1]\n"
                "  %s = relu(%d)\n  %y = conv(%s, %c) channels_last=true\n  return %y\n")},
+    {.name = "window",
+     .text = G("%x: f32[1, 6, 18, 21]", "!w f32[12, 1, 3, 5]\n  %c = conv(%x, %w) group=6 "
+                                        "pads=[1, 2, 1, 2] strides=[1, 2]\n  %y = relu(%c)\n"
+                                        "  return %y\n")},
+    {.name = "window",
+     .text = G("%x: f32[2, 3, 20, 40]", "  %y = max_pool(%x) kernel_shape=[3, 3] pads=[1, 1, 1, 1]"
+                                        " strides=[2, 2]\n  return %y\n")},
+    {.name = "window",
+     .text = G("%x: f32[1, 3, 12, 31]",
+               "  %y = average_pool(%x) kernel_shape=[5, 3] pads=[2, 1, 2, 1]\n  return %y\n")},
+    {.name = "resize",
+     .text = G("%x: f32[2, 8, 9, 11]", "  %s = const i64[4] {2, 8, 20, 23}\n"
+                                       "  %y = resize(%x, _, _, %s) mode=linear\n  return %y\n")},
+    {.name = "resize",
+     .text = G("%x: f32[1, 3, 9, 11]", "  %s = const f32[4] {1, 1, 2, 2}\n"
+                                       "  %y = resize(%x, _, %s)\n  return %y\n")},
+    {.name = "sample",
+     .text = G("%x: f32[1, 3, 9, 11], %g: f32[1, 10, 20, 2]",
+               "  %y = grid_sample(%x, %g)\n  return %y\n")},
     {.name = "winograd",
      .text = CONV("1, 8, 6, 17", "3, 3, 17, 20", " pads=[1, 1, 1, 1]"),
      .base = "tile=2 cols=8 item_rows=2",

@@ -146,11 +146,16 @@ Dim elem_checked(ElementBuilder *e, const LoopExpr *index, Dim extent, const cha
 // An index that is read from data, made non-negative where it counts from the end, and checked.
 Dim elem_bound(ElementBuilder *e, const LoopExpr *read, Dim extent);
 
+// How many taps of a window that begins at `start` lie before `size` (and not before 0, if those do
+// not count).
+Dim elem_taps_inside(IntPool *p, Dim start, int64_t kernel, int64_t dilation, Dim size,
+                     bool from_0);
+
 // ---- elements that are more than an expression of others at the same place (op.c has the table)
 // ----
 typedef const LoopExpr *ElemOp(ElementBuilder *e, const Node *n, int result, const Dim *index);
 ElemOp *elem_op(const Node *n);  // NULL: none
-ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize;
+ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize, elem_sample;
 ElemOp elem_einsum;
 ElemOp elem_quantize, elem_dequantize, elem_is_inf, elem_bit_cast, elem_dropout;
 

@@ -69,6 +69,8 @@ ElemOp *elem_op(const Node *n) {
   case OP_lp_pool: return elem_lp_pool;
   case OP_lrn: return elem_lrn;
   case OP_resize: return elem_resize;
+  case OP_grid_sample:
+  case OP_roi_align: return elem_sample;
   case OP_einsum: return elem_einsum;
   case OP_quantize_linear: return elem_quantize;
   case OP_dequantize_linear: return elem_dequantize;

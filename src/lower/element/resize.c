@@ -8,36 +8,9 @@
 // Guarantees: NULL otherwise, and the host evaluates the op.  Indices are clamped, so no check
 //             fails.  The same taps in the same order as the reference evaluation; without
 //             FAST_REASSOC a tap of weight 0 adds nothing, also where its pixel is infinite.
-#include "lower/element/element.h"
-
-#include "eval/image.h"
+#include "lower/element/resize.h"
 
 #include <math.h>
-
-enum { TAPS = 4 };
-
-typedef struct Axis {
-  int axis;
-  Dim in, out;
-  bool by_size, identity;
-  double scale;  // where sizes are not given
-  double roi[2];
-  const LoopExpr *scale_x, *width;  // f64
-  Dim place[TAPS];
-  const LoopExpr *weight[TAPS];
-} Axis;
-
-typedef struct Resize {
-  ElementBuilder *e;
-  const Node *n;
-  const resize_attrs *at;
-  int naxes;
-  Axis axis[MAX_RANK];
-  const LoopExpr *outside;  // bool; NULL: nowhere
-  // A neighbour of weight 0 adds nothing, not NaN where it is infinite: an axis whose sizes only a
-  // run knows may turn out to keep its size, and is then not interpolated at all.
-  bool exact;
-} Resize;
 
 // ---- arithmetic in f64 ----
 
@@ -73,8 +46,9 @@ static bool read_axes(Resize *r) {
   r->naxes = r->at->axes.n ? (int)r->at->axes.n : x->rank;
   if ((s && s->n != r->naxes) || (crop && crop->n != 2 * r->naxes)) return false;
   for (int i = 0; i < r->naxes; i++) {
-    Axis *a = &r->axis[i];
-    *a = (Axis){.axis = r->at->axes.n ? elem_axis(r->at->axes.v[i], x->rank) : i, .roi = {0, 1}};
+    ResizeAxis *a = &r->axis[i];
+    *a = (ResizeAxis){.axis = r->at->axes.n ? elem_axis(r->at->axes.v[i], x->rank) : i,
+                      .roi = {0, 1}};
     a->in = elem_dim(r->e, x->dims[a->axis]);
     a->out = elem_dim(r->e, y->dims[a->axis]);
     a->by_size = by_size;
@@ -90,13 +64,13 @@ static bool read_axes(Resize *r) {
 
 // ---- positions ----
 
-static const LoopExpr *unscale(Resize *r, const Axis *a, const LoopExpr *v) {
+static const LoopExpr *unscale(Resize *r, const ResizeAxis *a, const LoopExpr *v) {
   if (a->by_size) return two(r, LOOP_div, two(r, LOOP_mul, v, of_dim(r, a->in)), of_dim(r, a->out));
   v = two(r, LOOP_div, v, num(r, a->scale));
   return r->at->mode == RESIZE_NEAREST ? as_f32(r, v) : v;
 }
 
-static const LoopExpr *crop_position(Resize *r, const Axis *a, const LoopExpr *v,
+static const LoopExpr *crop_position(Resize *r, const ResizeAxis *a, const LoopExpr *v,
                                      const LoopExpr *last) {
   const LoopExpr *middle = two(r, LOOP_mul, num(r, 0.5 * (a->roi[0] + a->roi[1])), last);
   const LoopExpr *x = two(r, LOOP_mul, v, num(r, a->roi[1] - a->roi[0]));
@@ -105,7 +79,7 @@ static const LoopExpr *crop_position(Resize *r, const Axis *a, const LoopExpr *v
   return choose(r, two(r, LOOP_eq, of_dim(r, a->out), num(r, 1)), middle, x);
 }
 
-static const LoopExpr *position(Resize *r, const Axis *a, const LoopExpr *v) {
+static const LoopExpr *position(Resize *r, const ResizeAxis *a, const LoopExpr *v) {
   const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1)), *x;
   const LoopExpr *centre = two(r, LOOP_add, v, num(r, 0.5));
   switch (r->at->coordinate_transformation_mode) {
@@ -128,14 +102,14 @@ static const LoopExpr *position(Resize *r, const Axis *a, const LoopExpr *v) {
 }
 
 // A position as an index of the operand: clamped, so that it is one.
-static Dim bind_place(Resize *r, const Axis *a, const LoopExpr *x) {
+static Dim bind_place(Resize *r, const ResizeAxis *a, const LoopExpr *x) {
   const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1));
   x = two(r, LOOP_max, num(r, 0), two(r, LOOP_min, x, last));
   x = loop_let(&r->e->b, loop_cast(r->e->k, DT_I64, x));
   return loop_bind(&r->e->b, "s", x, a->in, "a resized axis has no elements");
 }
 
-static void note_outside(Resize *r, const Axis *a, const LoopExpr *x) {
+static void note_outside(Resize *r, const ResizeAxis *a, const LoopExpr *x) {
   if (r->at->coordinate_transformation_mode != RESIZE_TF_CROP) return;
   const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1));
   const LoopExpr *in = two(r, LOOP_and, two(r, LOOP_le, num(r, 0), x), two(r, LOOP_le, x, last));
@@ -145,8 +119,7 @@ static void note_outside(Resize *r, const Axis *a, const LoopExpr *x) {
 
 // ---- nearest ----
 
-// Every element k times: of these modes the place is the index divided by k.
-static bool whole_factor(const Resize *r, const Axis *a, int64_t *k) {
+bool resize_repeats(const Resize *r, const ResizeAxis *a, int64_t *k) {
   double s = a->scale;
   if (a->by_size && ie_is_const(a->in) && ie_is_const(a->out) && a->in->value > 0 &&
       a->out->value % a->in->value == 0)
@@ -163,9 +136,9 @@ static bool whole_factor(const Resize *r, const Axis *a, int64_t *k) {
   }
 }
 
-static Dim nearest_place(Resize *r, Axis *a, Dim index) {
+static Dim nearest_place(Resize *r, ResizeAxis *a, Dim index) {
   int64_t k;
-  if (whole_factor(r, a, &k)) return ie_div(r->e->pool, index, ie_const(r->e->pool, k));
+  if (resize_repeats(r, a, &k)) return ie_div(r->e->pool, index, ie_const(r->e->pool, k));
   const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index))), *low, *t;
   note_outside(r, a, x);
   if (!a->by_size) x = as_f32(r, x);
@@ -184,24 +157,27 @@ static Dim nearest_place(Resize *r, Axis *a, Dim index) {
 
 // ---- linear and cubic ----
 
-static const LoopExpr *cubic_weight(Resize *r, const LoopExpr *t, int tap) {
-  double a = r->at->cubic_coeff_a;
+const LoopExpr *resize_cubic(LoopKernel *k, double a, const LoopExpr *t, int tap) {
+#define REAL(v)       loop_float(k, DT_F64, v)
+#define TWO(op, x, y) loop_op(k, LOOP_##op, x, y, NULL)
   // The distance to the tap.
-  const LoopExpr *d = tap == 0   ? two(r, LOOP_add, t, num(r, 1))
+  const LoopExpr *d = tap == 0   ? TWO(add, t, REAL(1))
                       : tap == 1 ? t
-                      : tap == 2 ? two(r, LOOP_sub, num(r, 1), t)
-                                 : two(r, LOOP_sub, num(r, 2), t);
+                      : tap == 2 ? TWO(sub, REAL(1), t)
+                                 : TWO(sub, REAL(2), t);
   if (tap == 0 || tap == 3) {  // ((a*d - 5a)*d + 8a)*d - 4a
-    const LoopExpr *w = two(r, LOOP_sub, two(r, LOOP_mul, num(r, a), d), num(r, 5 * a));
-    w = two(r, LOOP_add, two(r, LOOP_mul, w, d), num(r, 8 * a));
-    return two(r, LOOP_sub, two(r, LOOP_mul, w, d), num(r, 4 * a));
+    const LoopExpr *w = TWO(sub, TWO(mul, REAL(a), d), REAL(5 * a));
+    w = TWO(add, TWO(mul, w, d), REAL(8 * a));
+    return TWO(sub, TWO(mul, w, d), REAL(4 * a));
   }
-  const LoopExpr *w = two(r, LOOP_sub, two(r, LOOP_mul, num(r, a + 2), d), num(r, a + 3));
-  return two(r, LOOP_add, two(r, LOOP_mul, two(r, LOOP_mul, w, d), d), num(r, 1));
+  const LoopExpr *w = TWO(sub, TWO(mul, REAL(a + 2), d), REAL(a + 3));
+  return TWO(add, TWO(mul, TWO(mul, w, d), d), REAL(1));
+#undef REAL
+#undef TWO
 }
 
 // Weights of taps outside become 0, and the others share them.
-static void leave_out(Resize *r, Axis *a, const LoopExpr *first, int ntaps) {
+static void leave_out(Resize *r, ResizeAxis *a, const LoopExpr *first, int ntaps) {
   const LoopExpr *sum = NULL, *size = of_dim(r, a->in);
   for (int i = 0; i < ntaps; i++) {
     const LoopExpr *at = two(r, LOOP_add, first, num(r, i));
@@ -214,7 +190,7 @@ static void leave_out(Resize *r, Axis *a, const LoopExpr *first, int ntaps) {
   for (int i = 0; i < ntaps; i++) a->weight[i] = two(r, LOOP_div, a->weight[i], sum);
 }
 
-static void find_taps(Resize *r, Axis *a, Dim index, int ntaps, DType sum) {
+static void find_taps(Resize *r, ResizeAxis *a, Dim index, int ntaps, DType sum) {
   const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index)));
   note_outside(r, a, x);
   x = loop_let(&r->e->b, x);
@@ -224,7 +200,7 @@ static void find_taps(Resize *r, Axis *a, Dim index, int ntaps, DType sum) {
   const LoopExpr *first = ntaps == 4 ? two(r, LOOP_sub, left, num(r, 1)) : left;
   for (int i = 0; i < ntaps; i++) {
     if (ntaps == 4)
-      a->weight[i] = cubic_weight(r, t, i);
+      a->weight[i] = resize_cubic(r->e->k, r->at->cubic_coeff_a, t, i);
     else
       a->weight[i] = i ? t : two(r, LOOP_sub, num(r, 1), t);
   }
@@ -235,22 +211,19 @@ static void find_taps(Resize *r, Axis *a, Dim index, int ntaps, DType sum) {
   }
 }
 
-static const LoopExpr *interpolate(Resize *r, int i, int ntaps, DType sum, Dim *at) {
+static const LoopExpr *interpolate(Resize *r, int i, Dim *at) {
   while (i < r->naxes && r->axis[i].identity) i++;
   if (i == r->naxes) {
     const LoopExpr *x = elem_at(r->e, r->n->src[0], at);
-    return x ? loop_cast(r->e->k, sum, x) : NULL;
+    return x ? loop_cast(r->e->k, r->sum, x) : NULL;
   }
-  const Axis *a = &r->axis[i];
+  const ResizeAxis *a = &r->axis[i];
   const LoopExpr *all = NULL;
-  for (int k = 0; k < ntaps; k++) {
+  for (int k = 0; k < r->ntaps; k++) {
     at[a->axis] = a->place[k];
-    const LoopExpr *x = interpolate(r, i + 1, ntaps, sum, at);
+    const LoopExpr *x = interpolate(r, i + 1, at);
     if (!x) return NULL;
-    x = two(r, LOOP_mul, x, a->weight[k]);
-    if (r->exact)
-      x = choose(r, two(r, LOOP_eq, a->weight[k], loop_float(r->e->k, sum, 0)),
-                 loop_float(r->e->k, sum, 0), x);
+    x = resize_term(r, x, a->weight[k]);
     all = all ? two(r, LOOP_add, all, x) : x;
   }
   return all;
@@ -258,30 +231,64 @@ static const LoopExpr *interpolate(Resize *r, int i, int ntaps, DType sum, Dim *
 
 // ---- all ----
 
+bool resize_begin(Resize *r, ElementBuilder *e, const Node *n) {
+  const Type *x = type_of(n->src[0]);
+  *r = (Resize){.e = e, .n = n, .at = n->attrs, .exact = !(e->lo->g->fast & FAST_REASSOC)};
+  r->sum = elem_sum_dtype(x->dtype);
+  r->nearest = r->at->mode == RESIZE_NEAREST;
+  r->ntaps = r->nearest ? 1 : r->at->mode == RESIZE_CUBIC ? 4 : 2;
+  if (x->rank < 1 || type_of(n)->rank != x->rank || !read_axes(r)) return false;
+  return r->nearest || (!r->at->antialias && dtype_class(x->dtype) == DC_FLOAT);
+}
+
+void resize_taps(Resize *r, ResizeAxis *a, Dim index) {
+  if (r->nearest)
+    a->place[0] = nearest_place(r, a, index);
+  else
+    find_taps(r, a, index, r->ntaps, r->sum);
+}
+
+bool resize_strided(Resize *r, const ResizeAxis *a, int64_t *stride, int64_t *first) {
+  if (r->nearest || !ie_is_const(a->in) || !ie_is_const(a->out)) return false;
+  int64_t before = r->ntaps / 2, place[2] = {0};
+  for (int64_t i = 0; i < a->out->value; i++) {
+    const LoopExpr *x = position(r, a, num(r, (double)i));
+    if (x->kind != LX_CONST || !(fabs(x->f) < 1e9)) return false;
+    int64_t at = (int64_t)ceil(x->f) - before;
+    if (at < 0 || at + r->ntaps > a->in->value) return false;  // it is clamped
+    if (i < 2) place[i] = at;
+    if (at != place[0] + i * (place[1] - place[0])) return false;
+  }
+  *first = place[0];
+  *stride = a->out->value > 1 ? place[1] - place[0] : 1;
+  return *stride > 0;
+}
+
+const LoopExpr *resize_term(Resize *r, const LoopExpr *x, const LoopExpr *weight) {
+  if (r->nearest) return x;
+  x = two(r, LOOP_mul, x, weight);
+  if (!r->exact) return x;
+  const LoopExpr *zero = loop_float(r->e->k, r->sum, 0);
+  return choose(r, two(r, LOOP_eq, weight, zero), zero, x);
+}
+
 const LoopExpr *elem_resize(ElementBuilder *e, const Node *n, int result, const Dim *index) {
   Resize *r = arena_new(e->a, Resize);
-  *r = (Resize){.e = e, .n = n, .at = n->attrs, .exact = !(e->lo->g->fast & FAST_REASSOC)};
   const Type *x = type_of(n->src[0]);
-  DType t = x->dtype, sum = elem_sum_dtype(t);
   Dim at[MAX_RANK];
-  int ntaps = r->at->mode == RESIZE_CUBIC ? 4 : 2;
   (void)result;
-  if (x->rank < 1 || type_of(n)->rank != x->rank || !read_axes(r)) return NULL;
-  bool nearest = r->at->mode == RESIZE_NEAREST;
-  if (!nearest && (r->at->antialias || dtype_class(t) != DC_FLOAT)) return NULL;
+  if (!resize_begin(r, e, n)) return NULL;
   memcpy(at, index, (size_t)x->rank * sizeof *at);
   for (int i = 0; i < r->naxes; i++) {
-    Axis *a = &r->axis[i];
+    ResizeAxis *a = &r->axis[i];
     if (a->identity) continue;
-    if (nearest)
-      at[a->axis] = nearest_place(r, a, index[a->axis]);
-    else
-      find_taps(r, a, index[a->axis], ntaps, sum);
+    resize_taps(r, a, index[a->axis]);
+    at[a->axis] = a->place[0];
   }
-  const LoopExpr *y = nearest ? elem_at(e, n->src[0], at) : interpolate(r, 0, ntaps, sum, at);
+  const LoopExpr *y = r->nearest ? elem_at(e, n->src[0], at) : interpolate(r, 0, at);
   if (!y) return NULL;
-  y = loop_cast(e->k, t, y);
+  y = loop_cast(e->k, x->dtype, y);
   if (!r->outside) return y;
-  if (dtype_class(t) != DC_FLOAT) return NULL;
-  return choose(r, r->outside, loop_float(e->k, t, r->at->extrapolation_value), y);
+  if (dtype_class(x->dtype) != DC_FLOAT) return NULL;
+  return choose(r, r->outside, loop_float(e->k, x->dtype, r->at->extrapolation_value), y);
 }

@@ -202,16 +202,19 @@ static const LoopExpr *term_plain(Taps *t, const LoopExpr *x, const Dim *at) {
   return loop_cast(t->e->k, elem_sum_dtype(x->dtype), x);
 }
 
-// How many taps along an axis lie before `size` (and not before 0, if those do not count).
-static Dim taps_below(const Taps *t, int d, Dim size, bool from_0) {
-  IntPool *p = t->e->pool;
-  Dim k = ie_const(p, t->kernel[d]), by = ie_const(p, t->dilation[d]);
-  Dim start = elem_unguarded(t->e, tap_at(t, d, p->zero));
+Dim elem_taps_inside(IntPool *p, Dim start, int64_t kernel, int64_t dilation, Dim size,
+                     bool from_0) {
+  Dim k = ie_const(p, kernel), by = ie_const(p, dilation);
   Dim all = ie_ceildiv(p, ie_sub(p, size, start), by), out = p->zero;
   all = ie_max(p, p->zero, ie_min(p, k, all));
   if (from_0) out = ie_ceildiv(p, ie_sub(p, p->zero, start), by);
   out = ie_max(p, p->zero, ie_min(p, k, out));
   return ie_max(p, p->zero, ie_sub(p, all, out));
+}
+
+static Dim taps_below(const Taps *t, int d, Dim size, bool from_0) {
+  Dim start = elem_unguarded(t->e, tap_at(t, d, t->e->pool->zero));
+  return elem_taps_inside(t->e->pool, start, t->kernel[d], t->dilation[d], size, from_0);
 }
 
 const LoopExpr *elem_average_pool(ElementBuilder *e, const Node *n, int result, const Dim *index) {

@@ -92,9 +92,17 @@ static bool is_pool(const Node *n) {
   return n->op == OP_max_pool || n->op == OP_average_pool || n->op == OP_lp_pool;
 }
 
+// Planes of channels first are as good for a core as channels last; thread blocks take the latter.
+static bool is_depthwise(const Layout *l, const Node *n) {
+  if (n->op != OP_conv || l->g->traits->gpu) return false;
+  const Type *x = type_of(n->src[0]), *w = type_of(n->src[1]);
+  return w->rank >= 3 && x->rank == w->rank && ie_is(w->dims[1], 1) && dtype_is_float(x->dtype) &&
+         ie_is(x->dims[1], ((const conv_attrs *)n->attrs)->group);
+}
+
 // What the order decides, in bytes.
 static int64_t at_stake(const Layout *l, const Node *n) {
-  if (is_pool(n)) return bytes_of(l, type_of(n->src[0])) / 4;
+  if (is_pool(n) || is_depthwise(l, n)) return bytes_of(l, type_of(n->src[0])) / 4;
   if (!is_conv(n)) return 0;
   const ContractionInfo *c = op_contraction(n);
   const Node *w = n->src[c->rhs];
