@@ -5,8 +5,8 @@
 // nothing of it.
 #include "api/api.h"
 
-#include "compile/compile.h"
 #include "compile/declined.h"
+#include "compile/program_cache.h"
 
 // ---- targets ----
 
@@ -168,7 +168,7 @@ static tenon_status read_again(CompileCall *c) {
 static tenon_status build(CompileCall *c) {
   tenon_program *p = c->out;
   CompileReport made = {0};
-  TRY(compile_graph(c->copy->graph, &c->options, COMPILE_BUILD, &c->scratch, c->d, &made));
+  TRY(compile_program(c->copy->graph, &c->options, c->m->model->path, &c->scratch, c->d, &made));
   p->program = made.program;
   TextList w = compile_warnings(&made, &p->arena);
   p->warning = w.v;

@@ -18,8 +18,13 @@
 #include <stdlib.h>
 
 enum { PATH_CAP = 4096 };
-const char cache_magic[8] = {'\x89', 'T', 'N', 'K', 'E', 'R', 'N', '\n'};
-static const char ending[] = ".kernel";
+static const struct {
+  char magic[8];
+  const char *ending;  // of the name
+} kinds[CACHE_KINDS] = {
+    [CACHE_KERNEL] = {{'\x89', 'T', 'N', 'K', 'E', 'R', 'N', '\n'}, ".kernel"},
+    [CACHE_PROGRAM] = {{'\x89', 'T', 'N', 'P', 'R', 'O', 'G', '\n'}, ".program"},
+};
 
 // ---- where ----
 
@@ -43,6 +48,8 @@ int64_t cache_limit(void) {
   return set(text) && str_to_i64(str_of(text), &n) && n >= 0 ? n : CACHE_LIMIT;
 }
 
+int64_t cache_program_limit(void) { return cache_limit() / 8; }
+
 // The folders that it makes are for their user alone.
 int cache_make(const char *folder) {
   enum { MODE = 0700 };
@@ -65,10 +72,10 @@ static bool path_of(const char *folder, const char *name, char *out) {
   return n > 0 && n < PATH_CAP;
 }
 
-CacheName cache_name(Str key) {
+CacheName cache_name(CacheKind kind, Str key) {
   CacheName n;
   snprintf(n.s, sizeof n.s, "%016llx%016llx%s", (unsigned long long)hash_bytes(key.p, key.n, 1),
-           (unsigned long long)hash_bytes(key.p, key.n, 0x9e3779b97f4a7c15u), ending);
+           (unsigned long long)hash_bytes(key.p, key.n, 0x9e3779b97f4a7c15u), kinds[kind].ending);
   return n;
 }
 
@@ -76,6 +83,9 @@ void cache_put_maker(StrBuf *key, const CacheMaker *m) {
   strbuf_put(key, m->maker);
   strbuf_putc(key, '\n');
   strbuf_put(key, m->machine);
+  strbuf_putc(key, '\n');
+  if (!m->compiler.n) return;
+  strbuf_put(key, m->compiler);
   strbuf_putc(key, '\n');
 }
 
@@ -172,25 +182,40 @@ bool cache_write(const char *folder, const char *name, const Str *part, int npar
 
 // ---- one file ----
 
-static uint32_t file_crc(const CacheHeader *h, const void *rest, int64_t n) {
+// Of what follows the header: that of a program by blocks, which is faster.
+static uint32_t file_crc(const CacheHeader *h, const CacheEntry *e) {
   CacheHeader zero = *h;
   zero.crc = 0;
-  return crc32c(crc32c(0, &zero, sizeof zero), rest, n);
+  uint32_t crc = crc32c(crc32c(0, &zero, sizeof zero), e->key.p, e->key.n);
+  if (e->kind == CACHE_KERNEL) return crc32c(crc, e->code.p, e->code.n);
+  uint32_t blocks = crc32c_blocks(e->code.p, e->code.n, NULL);
+  return crc32c(crc, &blocks, sizeof blocks);
+}
+
+static bool find_kind(const CacheHeader *h, CacheKind *out) {
+  for (int i = 0; i < CACHE_KINDS; i++) {
+    *out = (CacheKind)i;
+    if (!memcmp(h->magic, kinds[i].magic, sizeof h->magic)) return true;
+  }
+  return false;
 }
 
 CacheEntryKind cache_entry(Str file, CacheEntry *out) {
   CacheHeader h;
+  CacheKind kind;
   int64_t total;
   if (file.n < (int64_t)sizeof h) return ENTRY_DAMAGED;
   memcpy(&h, file.p, sizeof h);
-  if (memcmp(h.magic, cache_magic, sizeof cache_magic)) return ENTRY_DAMAGED;
+  if (!find_kind(&h, &kind)) return ENTRY_DAMAGED;
   if (h.version != CACHE_VERSION) return ENTRY_OTHER_VERSION;
   const char *rest = file.p + sizeof h;
   bool ok = h.key_bytes >= 0 && h.code_bytes >= 0 && h.entry >= 0 &&
             ck_add(h.key_bytes, h.code_bytes, &total) && total == file.n - (int64_t)sizeof h &&
-            (h.entry < h.code_bytes || !h.entry) && file_crc(&h, rest, total) == h.crc;
+            (h.entry < h.code_bytes || !h.entry);
   if (!ok) return ENTRY_DAMAGED;
-  *out = (CacheEntry){{rest, h.key_bytes}, {rest + h.key_bytes, h.code_bytes}, h.entry};
+  CacheEntry e = {kind, {rest, h.key_bytes}, {rest + h.key_bytes, h.code_bytes}, h.entry};
+  if (file_crc(&h, &e) != h.crc) return ENTRY_DAMAGED;
+  *out = e;
   return ENTRY_WHOLE;
 }
 
@@ -202,15 +227,16 @@ static bool open_file(const char *folder, const char *name, bool shared, File *f
   return ok;
 }
 
-static bool find_in(const char *folder, Str key, bool shared, File *file, CacheEntry *out) {
-  CacheName name = cache_name(key);
+static bool find_in(const char *folder, CacheKind kind, Str key, bool shared, File *file,
+                    CacheEntry *out) {
+  CacheName name = cache_name(kind, key);
   if (!open_file(folder, name.s, shared, file, out)) return false;
-  if (str_eq(out->key, key)) return true;
+  if (out->kind == kind && str_eq(out->key, key)) return true;
   file_close(file);
   return false;
 }
 
-static bool find_shared(Str key, File *file, CacheEntry *out) {
+static bool find_shared(CacheKind kind, Str key, File *file, CacheEntry *out) {
   const char *at = getenv("TENON_CACHE_PATH");
   while (set(at)) {
     char folder[PATH_CAP];
@@ -219,32 +245,65 @@ static bool find_shared(Str key, File *file, CacheEntry *out) {
     if (fits) {
       memcpy(folder, at, n);
       folder[n] = 0;
-      if (find_in(folder, key, true, file, out)) return true;
+      if (find_in(folder, kind, key, true, file, out)) return true;
     }
     at += n + (at[n] == ':');
   }
   return false;
 }
 
-bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry) {
+bool cache_find_entry(const char *folder, CacheKind kind, Str key, File *file, CacheEntry *out) {
   char path[PATH_CAP];
-  CacheEntry e;
-  bool own = find_in(folder, key, false, file, &e);
-  if (!own && !find_shared(key, file, &e)) return false;
-  *out = e.code;
-  *entry = e.entry;
-  if (own && path_of(folder, cache_name(key).s, path)) platform->touch(path);
+  bool own = find_in(folder, kind, key, false, file, out);
+  if (!own && !find_shared(kind, key, file, out)) return false;
+  if (own && path_of(folder, cache_name(kind, key).s, path)) platform->touch(path);
   return true;
 }
 
-bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
-  CacheHeader h = {
-      .version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
-  memcpy(h.magic, cache_magic, sizeof cache_magic);
-  h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
-  const Str part[] = {{(const char *)&h, sizeof h}, key, code};
-  return cache_write(folder, cache_name(key).s, part, ARRAY_LEN(part));
+bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry) {
+  CacheEntry e;
+  if (!cache_find_entry(folder, CACHE_KERNEL, key, file, &e)) return false;
+  *out = e.code;
+  *entry = e.entry;
+  return true;
 }
+
+bool cache_find_program(const char *folder, Str key, File *file, Str *out) {
+  CacheEntry e;
+  if (!cache_find_entry(folder, CACHE_PROGRAM, key, file, &e)) return false;
+  *out = e.code;
+  return true;
+}
+
+bool cache_store_entry(const char *folder, const CacheEntry *e) {
+  CacheHeader h = {
+      .version = CACHE_VERSION, .key_bytes = e->key.n, .code_bytes = e->code.n, .entry = e->entry};
+  memcpy(h.magic, kinds[e->kind].magic, sizeof h.magic);
+  h.crc = file_crc(&h, e);
+  const Str part[] = {{(const char *)&h, sizeof h}, e->key, e->code};
+  return cache_write(folder, cache_name(e->kind, e->key).s, part, ARRAY_LEN(part));
+}
+
+bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
+  return cache_store_entry(folder, &(CacheEntry){CACHE_KERNEL, key, code, entry});
+}
+
+bool cache_store_program(const char *folder, Str key, Str program) {
+  return cache_store_entry(folder, &(CacheEntry){CACHE_PROGRAM, key, program, 0});
+}
+
+Str cache_program(Str file) {
+  CacheHeader h;
+  if (file.n < (int64_t)sizeof h) return (Str){0};
+  memcpy(&h, file.p, sizeof h);
+  int64_t rest = file.n - (int64_t)sizeof h;
+  if (memcmp(h.magic, kinds[CACHE_PROGRAM].magic, sizeof h.magic) || h.key_bytes < 0 ||
+      h.key_bytes > rest)
+    return (Str){0};
+  return (Str){file.p + sizeof h + h.key_bytes, rest - h.key_bytes};
+}
+
+int64_t cache_offset(Str key) { return (int64_t)sizeof(CacheHeader) + key.n; }
 
 // ---- the folder ----
 
@@ -263,7 +322,8 @@ static void scan_one(Scan *s, const char *name, int64_t bytes, int64_t seconds) 
   if (strlen(name) >= sizeof c.name) return;
   memcpy(c.name, name, strlen(name) + 1);
   s->nstray += file_is_temporary(name);
-  if (!str_ends(str_of(name), ending)) return;  // not ours
+  c.program = str_ends(str_of(name), kinds[CACHE_PROGRAM].ending);
+  if (!c.program && !str_ends(str_of(name), kinds[CACHE_KERNEL].ending)) return;  // not ours
   File f;
   CacheEntry e;
   if (s->check && (c.whole = open_file(s->folder, name, false, &f, &e))) file_close(&f);
@@ -308,7 +368,10 @@ tenon_status cache_list(const char *folder, bool check, Arena *a, Diag *d, Cache
   *out = (CacheList){0};
   TRY(scan(&s, d));
   *out = (CacheList){.file = s.file.v, .n = s.file.n, .nstray = s.nstray};
-  for (int64_t i = 0; i < s.file.n; i++) out->bytes += s.file.v[i].bytes;
+  for (int64_t i = 0; i < s.file.n; i++) {
+    out->bytes += s.file.v[i].bytes;
+    out->nprograms += s.file.v[i].program;
+  }
   return TENON_OK;
 }
 
@@ -339,13 +402,19 @@ static tenon_status check_owner(const char *folder, Diag *d) {
 
 tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d, CachePruned *out) {
   Scan s = {.folder = folder, .arena = a};
-  int64_t kept = 0;
+  int64_t kept = 0, programs = 0;
   *out = (CachePruned){0};
   TRY(check_owner(folder, d));
   TRY(scan(&s, d));
   for (int64_t i = 0; i < s.file.n; i++) {
-    kept += s.file.v[i].bytes;
-    if (kept > limit) remove_file(folder, &s.file.v[i], out);
+    const CacheFile *f = &s.file.v[i];
+    bool full = kept + f->bytes > limit || (f->program && programs + f->bytes > limit / 2);
+    if (full) {
+      remove_file(folder, f, out);
+      continue;
+    }
+    kept += f->bytes;
+    if (f->program) programs += f->bytes;
   }
   FileSwept swept = file_sweep(folder);
   out->n += swept.n;

@@ -58,6 +58,7 @@ static tenon_status write_archive(const char *path, ItemList *l, Arena *a, Diag 
     part[nparts++] = (Str){(const char *)&x->file.n, sizeof x->file.n};
     part[nparts++] = x->file;
     h.n++;
+    out->nprograms += x->entry.kind == CACHE_PROGRAM;
     out->bytes += x->file.n;
   }
   out->n = h.n;
@@ -80,7 +81,7 @@ tenon_status cache_export(const char *folder, const char *path, Arena *a, Diag *
     vec_push(a, &open, f);
     x.file = (Str){(const char *)f.bytes, f.size};
     if (cache_entry(x.file, &x.entry) != ENTRY_WHOLE) continue;
-    x.name = cache_name(x.entry.key);
+    x.name = cache_name(x.entry.kind, x.entry.key);
     vec_push(a, &l, x);
   }
   tenon_status s = write_archive(path, &l, a, d, out);
@@ -122,7 +123,7 @@ static tenon_status read_archive(const char *path, const File *f, Arena *a, Diag
     left -= x.file.n;
     x.kind = cache_entry(x.file, &x.entry);
     if (x.kind == ENTRY_DAMAGED) return damaged(path, "an entry", d);
-    if (x.kind == ENTRY_WHOLE) x.name = cache_name(x.entry.key);
+    if (x.kind == ENTRY_WHOLE) x.name = cache_name(x.entry.kind, x.entry.key);
     vec_push(a, l, x);
   }
   return left ? damaged(path, "it goes on behind its last entry", d) : TENON_OK;
@@ -145,6 +146,7 @@ static bool is_usable(const Item *x, const CacheMaker *here, CacheMoved *out) {
                       maker.p[program.n] == ' ';
   if (!same_program) return true;
   bool version = str_eq(maker, own), cpu = str_eq(machine, here->machine);
+  if (x->entry.kind == CACHE_PROGRAM) version = version && str_eq(line_of(&rest), here->compiler);
   out->other_version += !version;
   out->other_machine += version && !cpu;
   return version && cpu;
@@ -155,19 +157,19 @@ static tenon_status store_all(const char *folder, const ItemList *l, const Cache
   for (int64_t i = 0; i < l->n; i++) {
     const Item *x = &l->v[i];
     File f;
-    Str code;
-    int64_t entry;
+    CacheEntry known;
     out->other_version += x->kind == ENTRY_OTHER_VERSION;
     if (x->kind != ENTRY_WHOLE || !is_usable(x, here, out)) continue;
-    if (cache_find(folder, x->entry.key, &f, &code, &entry)) {
+    if (cache_find_entry(folder, x->entry.kind, x->entry.key, &f, &known)) {
       file_close(&f);
       out->there++;
       continue;
     }
-    if (!cache_store(folder, x->entry.key, x->entry.code, x->entry.entry))
+    if (!cache_store_entry(folder, &x->entry))
       return fail(d, TENON_EIO, (Where){.file = folder},
-                  "the cache cannot be written; %lld kernels were imported", (long long)out->n);
+                  "the cache cannot be written; %lld entries were imported", (long long)out->n);
     out->n++;
+    out->nprograms += x->entry.kind == CACHE_PROGRAM;
     out->bytes += x->file.n;
   }
   return TENON_OK;

@@ -5,9 +5,9 @@
 #include "base/cache.h"
 
 enum { CACHE_VERSION = 2 };
-extern const char cache_magic[8];
+typedef enum { CACHE_KERNEL, CACHE_PROGRAM, CACHE_KINDS } CacheKind;
 
-// A file is this, the key and the code, with one CRC32C over all of it.
+// A file is this, the key and the code, with one CRC32C over all of it.  The magic tells the kind.
 typedef struct CacheHeader {
   char magic[8];
   uint32_t version;
@@ -17,6 +17,7 @@ typedef struct CacheHeader {
 _Static_assert(sizeof(CacheHeader) == 40, "no padding");
 
 typedef struct CacheEntry {
+  CacheKind kind;
   Str key, code;
   int64_t entry;
 } CacheEntry;
@@ -26,6 +27,8 @@ CacheEntryKind cache_entry(Str file, CacheEntry *out);  // *out is in `file`
 typedef struct CacheName {
   char s[64];
 } CacheName;
-CacheName cache_name(Str key);  // of its file
+CacheName cache_name(CacheKind kind, Str key);  // of its file
+bool cache_find_entry(const char *folder, CacheKind kind, Str key, File *file, CacheEntry *out);
+bool cache_store_entry(const char *folder, const CacheEntry *e);
 
 #endif

@@ -32,6 +32,10 @@ typedef struct CompileReport {
   Compiled compiled;  // loops of the kernels, what the host does and why; its program is `program`
   Program *program;   // the caller's to release; after COMPILE_LOWER it has no code
   double seconds[COMPILE_STAGES];  // by stage
+  // The program came out of the cache (program_cache.h), with the warnings of its compilation:
+  // there is nothing else in the report.
+  bool found;
+  TextList warning;
 } CompileReport;
 
 // Does the stages after `r->done` up to `until`, in place.  `r` begins as zeros; a later call with

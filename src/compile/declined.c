@@ -41,6 +41,11 @@ TextList compile_warnings(const CompileReport *r, Arena *a) {
   enum { MOST = 3 };
   const TargetReport *t = &r->target;
   VEC(const char *) all = {0};
+  if (r->found) {
+    for (int64_t i = 0; i < r->warning.n; i++)
+      vec_push(a, &all, str_copy(a, str_of(r->warning.v[i])));
+    return (TextList){.v = all.v, .n = all.n};
+  }
   for (int64_t i = 0; i < MIN(t->ndeclined, MOST); i++)
     vec_push(a, &all, sentence(a, &t->declined[i]));
   if (t->ndeclined > MOST)

@@ -6,6 +6,8 @@
 #define RECORD OPTION_RECORD
 #define KEY    OPTION_KEY
 #define EXPERT OPTION_EXPERT
+#define FRESH  OPTION_FRESH
+#define SAME   OPTION_SAME
 #define AT(id) (uint32_t) offsetof(CompileOptions, id)
 
 const CompileOptionRow compile_option[COMPILE_OPTIONS] = {
@@ -20,6 +22,31 @@ const CompileOptionRow compile_option[COMPILE_OPTIONS] = {
 #define OPTION_LIST(id, ch, va, ma, he) {#id, OPTION_KIND_LIST, ma, AT(id), 0, 0, 0, NULL, va, he},
 #include "compile/options.def"
 };
+
+// Nobody adds an option without saying what becomes of the cache of programs.
+#define SAYS(marks)                                                                                \
+  _Static_assert(((marks) & (RECORD | FRESH | SAME)) != 0, "RECORD, FRESH or SAME: options.def");
+#define OPTION_FLAG(id, ch, ma, he)                SAYS(ma)
+#define OPTION_INT(id, ch, va, df, lo, hi, ma, he) SAYS(ma)
+#define OPTION_BYTES(id, ch, va, df, lo, ma, he)   SAYS(ma)
+#define OPTION_CHOICE(id, ch, va, wo, df, ma, he)  SAYS(ma)
+#define OPTION_TEXT(id, ch, va, ma, he)            SAYS(ma)
+#define OPTION_LIST(id, ch, va, ma, he)            SAYS(ma)
+#include "compile/options.def"
+
+// Nor a field: this struct has those of the rows alone, and is as large.
+typedef struct RowsAlone {
+#define OPTION_FLAG(id, ...)   bool id;
+#define OPTION_INT(id, ...)    int64_t id;
+#define OPTION_BYTES(id, ...)  int64_t id;
+#define OPTION_CHOICE(id, ...) int id;
+#define OPTION_TEXT(id, ...)   const char *id;
+#define OPTION_LIST(id, ...)   TextList id;
+#include "compile/options.def"
+#define FIELD(mark, declaration, name) declaration;
+#include "compile/fields.def"
+} RowsAlone;
+_Static_assert(sizeof(RowsAlone) == sizeof(CompileOptions), "a field is a row of fields.def");
 
 const char *const compile_option_kind_name[] = {
     [OPTION_KIND_FLAG] = "flag",     [OPTION_KIND_INT] = "int",   [OPTION_KIND_BYTES] = "bytes",
@@ -185,24 +212,30 @@ static void add_value(Texts *out, const CompileOptionRow *r, Str value, Arena *a
   vec_push(a, out, strbuf_text(&b));
 }
 
-static void add_values(Texts *out, const CompileOptions *o, const CompileOptionRow *r, Arena *a) {
+static bool is_default(const CompileOptions *o, const CompileOptionRow *r) {
   const void *f = field(o, r);
   switch (r->kind) {
-  case OPTION_KIND_FLAG:
-    if (*(const bool *)f) add_value(out, r, STR("1"), a);
-    return;
+  case OPTION_KIND_FLAG: return !*(const bool *)f;
   case OPTION_KIND_INT:
-  case OPTION_KIND_BYTES: {
-    int64_t n = *(const int64_t *)f;
-    if (n != r->dflt) add_value(out, r, str_of(str_printf(a, "%lld", (long long)n)), a);
-    return;
+  case OPTION_KIND_BYTES: return *(const int64_t *)f == r->dflt;
+  case OPTION_KIND_CHOICE: return *(const int *)f == r->dflt;
+  case OPTION_KIND_TEXT: return !*(const char *const *)f;
+  case OPTION_KIND_LIST: break;
   }
-  case OPTION_KIND_CHOICE:
-    if (*(const int *)f != r->dflt) add_value(out, r, word_at(r->words, *(const int *)f), a);
+  return !((const TextList *)f)->n;
+}
+
+static void add_values(Texts *out, const CompileOptions *o, const CompileOptionRow *r, Arena *a) {
+  const void *f = field(o, r);
+  if (is_default(o, r)) return;
+  switch (r->kind) {
+  case OPTION_KIND_FLAG: add_value(out, r, STR("1"), a); return;
+  case OPTION_KIND_INT:
+  case OPTION_KIND_BYTES:
+    add_value(out, r, str_of(str_printf(a, "%lld", (long long)*(const int64_t *)f)), a);
     return;
-  case OPTION_KIND_TEXT:
-    if (*(const char *const *)f) add_value(out, r, str_of(*(const char *const *)f), a);
-    return;
+  case OPTION_KIND_CHOICE: add_value(out, r, word_at(r->words, *(const int *)f), a); return;
+  case OPTION_KIND_TEXT: add_value(out, r, str_of(*(const char *const *)f), a); return;
   case OPTION_KIND_LIST: break;
   }
   const TextList *l = f;
@@ -223,4 +256,23 @@ const char *compile_options_key(const CompileOptions *o, Arena *a) {
   strbuf_init(&b, a);
   for (int64_t i = 0; i < l.n; i++) strbuf_printf(&b, "%lld:%s", (long long)strlen(l.v[i]), l.v[i]);
   return strbuf_text(&b);
+}
+
+static bool is_given(const void *field, size_t bytes) {
+  const char *p = field;
+  for (size_t i = 0; i < bytes; i++)
+    if (p[i]) return true;
+  return false;
+}
+
+bool compile_options_kept(const CompileOptions *o) {
+  for (int i = 0; i < COMPILE_OPTIONS; i++)
+    if (compile_option[i].marks & OPTION_FRESH && !is_default(o, &compile_option[i])) return false;
+#define FIELD_KEYED(name)
+#define FIELD_SAME(name)
+#define FIELD_FRESH(name)                                                                          \
+  if (is_given(&o->name, sizeof o->name)) return false;
+#define FIELD(mark, declaration, name) FIELD_##mark(name)
+#include "compile/fields.def"
+  return true;
 }

@@ -1,4 +1,4 @@
-// options.h -- the options of a compilation, from the rows of options.def.
+// options.h -- the options of a compilation, from the rows of options.def and fields.def.
 //
 // One row gives the field of CompileOptions and its line of `compile_option`, by which the value is
 // set from text, written to text and compared with the default.  Who adds an option adds a row
@@ -36,38 +36,8 @@ typedef struct CompileOptions {
 #define OPTION_TEXT(id, ...)   const char *id;
 #define OPTION_LIST(id, ...)   TextList id;
 #include "compile/options.def"
-
-  // ---- what for ----
-  const Target *target;     // NULL: the graph is optimised and planned for none
-  const Machine *machine;   // that code is made for; NULL: this one
-  int threads;              // that compiling may use; 0: what affinity and cgroup allow
-  const DimBinding *sizes;  // that work is counted at; NULL: the plan's
-  // ---- what besides the program ----
-  bool record;               // every rule that fires, in the report
-  TargetText text;           // of all kernels, in the report
-  struct CSource *c_source;  // target c: gets the source instead of having it compiled
-  const struct CSourceOptions *c_options;
-  const char *cflags;  // target c: of the C compiler
-  // Gets the loops that a program needs as long as it lives (Target.keeps_loops); NULL: the arena
-  // of the call does.
-  Arena *loops;
-  // Set where an option does not suit the model or the target, such as a pattern that matches
-  // nothing; NULL: nobody asks.
-  bool *misused;
-  // ---- who follows ----
-  const Watch *watch;                  // told of each pass, node and kernel; may be NULL
-  void (*print)(void *ctx, Str text);  // gets dumps, traces and times; NULL: nobody
-  void *print_ctx;
-  OptimiseGuard *guard;  // NULL: none
-  void *guard_ctx;
-  // ---- for tests ----
-  bool checked;                // code that checks every access
-  bool channels_last;          // wherever it can be, whatever it costs
-  const unsigned *fast_math;   // these flags in place of those that exact, fast and precision give
-  const TargetTraits *traits;  // what passes know of the target; NULL: it is asked
-  const LowerTarget *described;  // what schedules are chosen by, in place of the target's own
-  void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);  // as in LowerOptions
-  void *tamper_ctx;
+#define FIELD(mark, declaration, name) declaration;
+#include "compile/fields.def"
 } CompileOptions;
 
 // Words of `precision`, in the row's order.
@@ -81,7 +51,13 @@ typedef enum {
   OPTION_KIND_TEXT,
   OPTION_KIND_LIST
 } CompileOptionKind;
-enum { OPTION_RECORD = 1, OPTION_KEY = 2, OPTION_EXPERT = 4 };  // marks
+enum {  // marks
+  OPTION_RECORD = 1,
+  OPTION_KEY = 2,
+  OPTION_EXPERT = 4,
+  OPTION_FRESH = 8,
+  OPTION_SAME = 16
+};
 enum CompileOptionId {
 #define OPTION_FLAG(id, ...)   COMPILE_OPTION_##id,
 #define OPTION_INT(id, ...)    COMPILE_OPTION_##id,
@@ -121,6 +97,8 @@ TextList compile_options_list(const CompileOptions *o, unsigned marks, Arena *a)
 // The same with OPTION_KEY as one text for the key of the cache of kernels; "" where there are
 // none.
 const char *compile_options_key(const CompileOptions *o, Arena *a);
+// Whether a program of the cache does as well as a new one: nothing with the mark FRESH is given.
+bool compile_options_kept(const CompileOptions *o);
 // The whole number of a text with K, M, G or T behind it for powers of `k`, or without; false: it
 // is none.
 bool parse_scaled(const char *text, int64_t k, int64_t *out);

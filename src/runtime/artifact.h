@@ -68,6 +68,8 @@ typedef struct ArtifactLoad {
   const char *target;  // this variant and no other; NULL: the fastest that runs here
   const ArtifactTrust *trust;  // NULL: the caller asked for a program, not for a model
   bool listed;                 // to be looked at: its code stays data, and no session takes it
+  int64_t at;                  // where it begins in the file, a multiple of 64
+  bool checked;  // its sections are whole: a checksum of the file says so, and theirs are not asked
 } ArtifactLoad;
 // `file` is the program's from here on, also on failure.
 MUST_USE tenon_status artifact_load(File *file, const ArtifactLoad *o, Diag *d, Program **out);

@@ -18,6 +18,7 @@ Program *program_retain(Program *p) {
 
 void program_release(Program *p) {
   if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
+  if (p->stop_keeper) p->stop_keeper(p);
   if (p->device_kept) p->device_run->unload(p);
   if (p->unload) p->unload(p);
   arena_deinit(&p->arena);

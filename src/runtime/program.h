@@ -207,6 +207,10 @@ typedef struct Program {
   const ProgCode *_Atomic swapped;
   tenon_status (*settle)(const struct Program *p, Diag *d);
   struct Upgrade *upgrade;  // who makes it
+  // Who writes it to the cache in the background, and what ends that before anything is freed;
+  // NULL: nobody does.
+  struct ProgramKeeper *keeper;
+  void (*stop_keeper)(struct Program *p);
   // Instead of code, where kernels are interpreted: `size` holds the bytes of each argument.
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);
@@ -221,6 +225,7 @@ typedef struct Program {
   const char **why_not;
   bool listed;                        // `code` is not executable: the program is looked at, not run
   File backing;                       // the artifact's mapping; no bytes when built in memory
+  int64_t backing_at;                 // where the artifact begins in it
   File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
   atomic_int refs;

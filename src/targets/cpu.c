@@ -96,6 +96,7 @@ static void report(const Compiled *c, const CpuKernels *kernels, const Code *cod
     k->ms = code[i].ms;
     k->cached = code[i].cached;
     k->bytes = code[i].n;
+    out->quick |= code[i].quick;
   }
 }
 
@@ -225,6 +226,22 @@ void *cpu_open(const TargetOptions *o) {
 }
 
 void cpu_close(void *opened) { codegen_release(opened); }
+
+bool cpu_maker(int threads, Arena *a, CacheMaker *out) {
+  static _Thread_local Diag quiet;
+  Codegen *codegen;
+  Trap t;
+  diag_init(&quiet);
+  if (codegen_shared(threads, &quiet, &codegen)) return false;
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) {
+    *out = codegen_maker(codegen, a);
+    t.status = TENON_OK;
+  }
+  trap_leave(&t);
+  codegen_release(codegen);
+  return !t.status;
+}
 
 bool cpu_verified(void *opened, const TargetOptions *o, Str text) {
   return !o->checked && !o->no_cache && codegen_has(opened, o->machine, CODE_IMAGE, o->key, text);

@@ -8,6 +8,7 @@ void cpu_describe(const Machine *m, LowerTarget *out);
 bool cpu_available(const char **why);
 void *cpu_open(const TargetOptions *o);
 void cpu_close(void *opened);
+bool cpu_maker(int threads, Arena *a, CacheMaker *out);
 bool cpu_verified(void *opened, const TargetOptions *o, Str text);
 MUST_USE tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
 

@@ -58,6 +58,7 @@ static const Target cpu = {.name = "cpu",
                            .available = cpu_available,
                            .open = cpu_open,
                            .close = cpu_close,
+                           .maker = cpu_maker,
                            .verified = cpu_verified,
                            .build = cpu_build};
 
@@ -136,6 +137,8 @@ bool target_there(const Target *t, const char **why) {
 // For tests.  TENON_BLOCK_THREADS=N gives a target without thread blocks blocks of N threads, which
 // it runs serially: the GPU templates are then tested on every machine.  TENON_MMA adds tensor
 // cores: "warp" for mma.sync (sm_80), any other value for wgmma (sm_90).
+bool target_is_tampered(void) { return getenv("TENON_BLOCK_THREADS") != NULL; }
+
 static void block_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_BLOCK_THREADS");
   long threads = n ? strtol(n, NULL, 10) : 0;

@@ -6,6 +6,7 @@
 #ifndef TENON_TARGETS_TARGET_H
 #define TENON_TARGETS_TARGET_H
 
+#include "base/cache.h"
 #include "base/machine.h"
 #include "ir/pass.h"
 #include "lower/lower.h"
@@ -23,6 +24,9 @@ typedef struct Target {
   // What it needs while a model is compiled, which may be NULL for want of it; NULL: nothing.
   void *(*open)(const TargetOptions *o);
   void (*close)(void *opened);
+  // Its programs may be kept in the cache: they follow from the graph, the options and the machine.
+  // What they are kept under; false: there is no code generator.  NULL: they are not kept.
+  bool (*maker)(int threads, Arena *a, CacheMaker *out);
   // Whether a kernel was verified when its code, which is kept, was made; NULL: never.
   bool (*verified)(void *opened, const TargetOptions *o, Str text);
   // A kernel that cannot be made is no error: it joins o->faults.
@@ -49,6 +53,7 @@ extern const Target *const target_table[];   // NULL-terminated
 extern const Target *const target_shared[];  // the same, of targets that share the work
 
 bool target_available(const Target *t);
+bool target_is_tampered(void);  // a test's variable in the environment gives it other traits
 // What passes and the plan should know of it, on that device (NULL: its first); in the arena.
 // Without such a device they are those of no GPU; a device that is here and cannot be opened is an
 // error, so that traits never depend on luck.
@@ -70,6 +75,7 @@ typedef struct TargetReport {  // in the arena of the call
   double lower_ms, build_ms;
   KernelReport *kernel;  // NULL: the target does not say
   int64_t nkernels;
+  bool quick;     // some kernels have quick code
   Str text;       // with TargetOptions.text
   int64_t nhost;  // as in Compiled
   const HostKernel *left;

@@ -267,7 +267,17 @@ void upgrade_start(Program *p, const UpgradeKernels *k) {
   trap_leave(&t);
 }
 
-void upgrade_stop(Program *p) {
+bool upgrade_wait(const Program *p) {
+  Upgrade *u = p->upgrade;
+  if (!u) return true;
+  join_thread(u);
+  pthread_mutex_lock(&u->joining);
+  bool full = u->full;
+  pthread_mutex_unlock(&u->joining);
+  return full;
+}
+
+void upgrade_cancel(const Program *p) {
   Upgrade *u = p->upgrade;
   if (!u || u->forks != process_forks()) return;
   pthread_mutex_lock(&turn_lock);
@@ -275,6 +285,12 @@ void upgrade_stop(Program *p) {
   if (u->codegen) codegen_cancel(u->codegen);
   pthread_cond_broadcast(&turn_over);
   pthread_mutex_unlock(&turn_lock);
+}
+
+void upgrade_stop(Program *p) {
+  Upgrade *u = p->upgrade;
+  if (!u || u->forks != process_forks()) return;
+  upgrade_cancel(p);
   join_thread(u);
   p->upgrade = NULL;
   release(u);

@@ -25,6 +25,10 @@ typedef struct UpgradeKernels {
 // Sets Program.upgrade and Program.settle.  Without memory or a thread the program keeps its quick
 // code, which is no error.
 void upgrade_start(Program *p, const UpgradeKernels *k);
+// Waits until the thread is done, without having it hurry; whether all code of the program is full.
+bool upgrade_wait(const Program *p);
+// Ends the work early, so that who waits goes on.
+void upgrade_cancel(const Program *p);
 // Before the program's memory goes: ends the thread and its processes, and frees the code that it
 // made.
 void upgrade_stop(Program *p);

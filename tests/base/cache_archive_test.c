@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 static char root[400], from[450], to[450], archive[450];
-static const CacheMaker here = {{"tenon-codegen 12", 16}, {"x86 zen", 7}};
+static const CacheMaker here = {
+    .maker = {"tenon-codegen 12", 16}, .machine = {"x86 zen", 7}, .compiler = {"tenon 1 ab", 10}};
 
 static void start_afresh(void) {
   char command[900];

@@ -1,5 +1,7 @@
 """model_test.py -- compiling, calling and saving models from Python; what is refused, and how it is said."""
-import copy, os, pickle, signal, subprocess, sys, tempfile, threading, time, unittest, warnings
+import copy, gc, os, pickle, signal, subprocess, sys, tempfile, threading, time, unittest, warnings
+
+from unittest import mock
 
 import numpy as np
 import tenon
@@ -362,9 +364,24 @@ class Making(unittest.TestCase):
         again = pickle.loads(pickle.dumps(tenon.InvalidError("node 'x' (Add): no")))
         self.assertEqual((str(again), again.node, again.status), ("node 'x' (Add): no", "x", 1))
 
+    def test_a_program_out_of_the_cache(self):
+        def stages(**options):
+            seen = []
+            m, images = digits(progress=lambda p: seen.append(p.stage), tier="full", **options)
+            return set(seen), m(images)
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, TENON_CACHE=folder):
+            first, y = stages()
+            gc.collect()  # the model goes, and waits until its program is written
+            second, z = stages()
+            other, _ = stages(math="exact")
+        if tenon.tools.is_available("cpu"):
+            self.assertEqual((first >= {"optimise", "load"}, second, "optimise" in other), (True, {"read", "load"}, True))
+        self.assertTrue((y == z).all())
+
     def test_progress(self):
         seen = []
-        digits(progress=lambda p: seen.append(p))
+        digits(progress=lambda p: seen.append(p), cache=False)
         self.assertEqual([s for s in dict.fromkeys(p.stage for p in seen)][0], "read")
         self.assertIn("optimise", {p.stage for p in seen})
         with self.assertRaises(tenon.CancelledError): digits(progress=lambda p: True)

@@ -1,8 +1,9 @@
-// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, making it less, and archives of
-// it.
+// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels and programs, making it less, and
+// archives of it.
 #include "cli/files.h"
 
 #include "base/cache.h"
+#include "compile/program_cache.h"
 #include "targets/llvm/codegen.h"
 
 static const char *age_text(NumText *b, int64_t seconds) {
@@ -21,10 +22,33 @@ static int64_t ndamaged(const CacheList *l) {
   return n;
 }
 
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+// The model that a program was compiled from, as the entry has it; "?": it cannot be read.
+static const char *title_of(Cli *c, const char *folder, const CacheFile *f) {
+  File file;
+  if (!cache_open(folder, f->name, &file)) return "?";
+  Str name = program_entry_name((Str){(const char *)file.bytes, file.size});
+  const char *text = name.n ? clean_text(&c->arena, str_copy(&c->arena, name)) : "?";
+  file_close(&file);
+  return text;
+}
+
+static void print_programs(Cli *c, const char *folder, const CacheList *l) {
+  NumText bytes, age;
+  for (int64_t i = 0; i < l->n; i++)
+    if (l->file[i].program)
+      say(c, "  program of %s, %s, last used %s ago\n", title_of(c, folder, &l->file[i]),
+          text_bytes(&bytes, l->file[i].bytes), age_text(&age, l->file[i].seconds));
+}
+
 static void print_list(Cli *c, const char *folder, const CacheList *l) {
   NumText bytes, limit, age;
-  say(c, "%s: %lld kernel%s, %s of at most %s\n", folder, (long long)l->n, l->n == 1 ? "" : "s",
-      text_bytes(&bytes, l->bytes), text_bytes(&limit, cache_limit()));
+  int64_t nkernels = l->n - l->nprograms;
+  say(c, "%s: %lld kernel%s and %lld program%s, %s of at most %s\n", folder, (long long)nkernels,
+      plural(nkernels), (long long)l->nprograms, plural(l->nprograms), text_bytes(&bytes, l->bytes),
+      text_bytes(&limit, cache_limit()));
+  print_programs(c, folder, l);
   if (l->n)
     say(c, "last used %s ago, first %s\n", age_text(&age, l->file[0].seconds),
         age_text(&limit, l->file[l->n - 1].seconds));
@@ -46,7 +70,19 @@ static void json_list(Cli *c, const char *folder, bool used, const CacheList *l)
   json_key(&w, "used");
   json_bool(&w, used);
   json_key(&w, "kernels");
-  json_i64(&w, l->n);
+  json_i64(&w, l->n - l->nprograms);
+  json_key(&w, "programs");
+  json_begin_array(&w);
+  for (int64_t i = 0; i < l->n; i++) {
+    if (!l->file[i].program) continue;
+    json_begin_object(&w);
+    json_key(&w, "model");
+    json_cstr(&w, title_of(c, folder, &l->file[i]));
+    json_key(&w, "bytes");
+    json_i64(&w, l->file[i].bytes);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
   json_key(&w, "bytes");
   json_i64(&w, l->bytes);
   json_key(&w, "limit_bytes");
@@ -96,6 +132,8 @@ static void json_moved(Cli *c, const char *done, const CacheMoved *m) {
   json_begin_object(&w);
   json_key(&w, done);
   json_i64(&w, m->n);
+  json_key(&w, "programs");
+  json_i64(&w, m->nprograms);
   json_key(&w, "bytes");
   json_i64(&w, m->bytes);
   json_key(&w, "already_there");
@@ -114,8 +152,9 @@ static void print_moved(Cli *c, const char *done, const char *to, const CacheMov
     json_moved(c, done, m);
     return;
   }
-  say(c, "%s: %lld kernel%s %s, %s\n", to, (long long)m->n, m->n == 1 ? "" : "s", done,
-      text_bytes(&bytes, m->bytes));
+  int64_t nkernels = m->n - m->nprograms;
+  say(c, "%s: %lld kernel%s and %lld program%s %s, %s\n", to, (long long)nkernels, plural(nkernels),
+      (long long)m->nprograms, plural(m->nprograms), done, text_bytes(&bytes, m->bytes));
   if (m->there) say(c, "  %lld already there\n", (long long)m->there);
   if (m->other_version)
     say(c, "  %lld skipped: made by another version of Tenon\n", (long long)m->other_version);
@@ -161,11 +200,13 @@ static int import_archives(Cli *c, const char *folder) {
   int rc = cli_exit_of(codegen_shared(1, &c->diag, &codegen));
   if (rc) return rc;
   CacheMaker here = codegen_maker(codegen, &c->arena);
+  here.compiler = program_compiler();
   CacheMoved sum = {0};
   for (int64_t i = 1; i < c->npos && !rc; i++) {
     CacheMoved m;
     rc = cli_exit_of(cache_import(c->pos[i], folder, &here, &c->arena, &c->diag, &m));
     sum.n += m.n;
+    sum.nprograms += m.nprograms;
     sum.bytes += m.bytes;
     sum.there += m.there;
     sum.other_version += m.other_version;

@@ -9,6 +9,7 @@
 
 #include "api/model.h"
 #include "base/budget.h"
+#include "compile/program_cache.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
 
@@ -30,7 +31,8 @@ typedef struct RunCommand {
   double seconds;
   CompileOptions compile;
   CompileReport made;
-  MemPlan *plan;  // --target plan, and those that compile
+  ProgramKey key;  // of its program in the cache
+  MemPlan *plan;   // --target plan, and those that compile
   Program *program;
   Session *session;
   Value **reference;   // --compare: what the interpreter gives
@@ -447,6 +449,7 @@ static tenon_status compile(RunCommand *r, SessionOptions *so) {
   Watch watch = progress_watch(&bar);
   r->compile.watch = &watch;
   tenon_status s = compile_graph(g, &r->compile, COMPILE_BUILD, &c->arena, &c->diag, &r->made);
+  if (!s) program_keep(&r->key, &r->compile, &r->made);
   r->compile.watch = NULL;
   progress_end(&bar);
   TRY(s);
@@ -472,11 +475,15 @@ static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   return TENON_OK;
 }
 
-// What is interpreted needs no program; what is compiled goes on from there.
+// What is interpreted needs no program; what is compiled goes on from there, or is in the cache.
 static tenon_status optimise_and_plan(RunCommand *r, bool plan) {
   Cli *c = r->cli;
   TRY(opt_compile(c, &r->compile));
   r->compile.target = r->target ? target_find(r->target) : NULL;
+  // What is compared node by node needs the graph and the loops of its kernels.
+  if (!opt_given(c, OPT_run_per_node))
+    r->key = program_key(r->model->graph, &r->compile, r->model->path, &c->arena);
+  if (program_find(&r->key, &c->arena, &r->made)) return TENON_OK;
   TRY(compile_graph(r->model->graph, &r->compile, plan ? COMPILE_PLAN : COMPILE_OPTIMISE, &c->arena,
                     &c->diag, &r->made));
   r->plan = r->made.plan;

@@ -127,8 +127,8 @@ typedef struct Build {
 static Str key_of(const Build *b, Str text, Arena *a) {
   StrBuf k;
   strbuf_init(&k, a);
-  const CacheMaker maker = {str_of(str_printf(a, "nvrtc %d.%d", b->major, b->minor)),
-                            str_of(b->arch)};
+  const CacheMaker maker = {.maker = str_of(str_printf(a, "nvrtc %d.%d", b->major, b->minor)),
+                            .machine = str_of(b->arch)};
   cache_put_maker(&k, &maker);
   strbuf_put(&k, text);
   return strbuf_str(&k);

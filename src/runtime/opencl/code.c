@@ -69,7 +69,8 @@ static cl_program from_binary(const Device *dev, Str binary, Arena *a) {
 static Str key_of(const Device *dev, const Str source[2], Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
-  const CacheMaker maker = {str_of(str_printf(a, "opencl %s", dev->version)), str_of(dev->name)};
+  const CacheMaker maker = {.maker = str_of(str_printf(a, "opencl %s", dev->version)),
+                            .machine = str_of(dev->name)};
   cache_put_maker(&b, &maker);
   strbuf_printf(&b, "%s\n", options_of(dev, a));
   for (int i = 0; i < 2; i++) strbuf_put(&b, source[i]);

@@ -489,7 +489,8 @@ static CacheMaker maker_of(const Codegen *c, const CodeRequest *r, Arena *a) {
     if (i) strbuf_putc(&machine, ' ');
     strbuf_put(&machine, part[i]);
   }
-  return (CacheMaker){str_of(str_printf(a, "tenon-codegen %s", c->identity)), strbuf_str(&machine)};
+  return (CacheMaker){.maker = str_of(str_printf(a, "tenon-codegen %s", c->identity)),
+                      .machine = strbuf_str(&machine)};
 }
 
 CacheMaker codegen_maker(const Codegen *c, Arena *a) {
