@@ -93,6 +93,12 @@ typedef struct DeclinedKernel {
   int64_t ntried;
   const char *instead;  // what computes it: a schedule, or words
 } DeclinedKernel;
+// A template that looks at kernels of this kind, and left this one to the rows below it.
+typedef struct Refusal {
+  const struct Template *t;
+  const char *why;     // in a user's words, with the option that helps where one does
+  const char *detail;  // what the verifier said, for those who work on the compiler; NULL: nothing
+} Refusal;
 // Kernels that have no code, over several lowerings of one graph: code is made of a whole program,
 // and what fails then is lowered again.
 typedef struct KernelFaults {
@@ -120,15 +126,22 @@ typedef struct Lowering {
   const char *label;  // of the kernel that is being made, for messages; NULL: it has no name
   bool name_sizes;    // sizes that are quotients become dims (element/named_sizes.c)
   const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
-  const char *why;             // why the template does not match, where that can be said in words
+  // Why the template at hand refuses: its row's words, unless it knows better.  `stuck`: the node
+  // that the element builder has no expression for; `dynamic`: the size that is not a number.
+  const char *why;
+  const Node *stuck;
+  Dim dynamic;
   // Whether loops become a kernel; where not it has said why by lower_decline.  NULL: all do.
   bool (*accepts)(void *ctx, Lowered *lw);
   void *accepts_ctx;
   VEC(DeclinedSchedule) tried;  // of the kernel that is being made: what was declined
+  VEC(Refusal) refused;         // of the same kernel: a row for each template, in this order
   // For tests: changes what a template built, or fails.  NULL: nobody does.
   void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);
   void *tamper_ctx;
 } Lowering;
+// Whether a size is a number; else the refusal says how to make it one.
+bool lower_is_static(Lowering *lo, Dim d);
 void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const char *why);
 
 // EUNSUPPORTED, with nothing said, when no template takes the group; lo->tried has what was
@@ -150,6 +163,8 @@ typedef struct KernelUse {  // a kernel of the graph, and the one of the program
   // a name.  Where a node has kernels for several numbers of rows, with "@" and the first of these.
   const char *label;
   int32_t kernel;
+  const Refusal *refused;  // [nrefused] templates that looked at it before
+  int64_t nrefused;
 } KernelUse;
 // Whether a pattern means a kernel: by its label, with or without its rows, or by the name of a
 // node in it (program/kernel_names.c).
@@ -162,7 +177,9 @@ typedef struct ValueOrigin {  // what a value of the main function is in the gra
 typedef struct HostKernel {  // a kernel of the graph whose nodes the host evaluates one by one
   const Node *node;          // the `fused` node
   const char *why;
-  bool declined;  // loops were made for it, and no schedule was accepted
+  bool declined;           // loops were made for it, and no schedule was accepted
+  const Refusal *refused;  // [nrefused]
+  int64_t nrefused;
 } HostKernel;
 typedef struct Compiled {
   Program *program;    // complete but for its code; constants in memory

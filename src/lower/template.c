@@ -5,6 +5,9 @@
 // Lowering.accepts refuses the loops, the template's cheaper schedules are tried, then the rows
 // below.  A forced schedule (`--schedule`) gets its own template and no other.
 //
+// What a template refuses is in Lowering.refused, with the reason: the row's own words (`why not`),
+// or closer ones that the template, the element builder or a dynamic size gave.
+//
 // Needs:      a `fused` node with inferred types; LowerTarget is filled for the target.
 // Guarantees: a CHECK that fails inside a template declines that template alone.  Each refused
 //             schedule is in Lowering.tried with its reason.  The choice depends on the kernel and
@@ -13,13 +16,13 @@
 
 #include "passes/fuse_kernels/kernels.h"
 
-#define TEMPLATE(name, kinds, needs, doc) extern const TemplateCode template_##name;
+#define TEMPLATE(name, kinds, needs, doc, why) extern const TemplateCode template_##name;
 #include "lower/templates.def"
 #undef TEMPLATE
 
-#define KIND(k)                           (1u << FUSED_##k)
-#define ANY_KIND                          (~0u)
-#define TEMPLATE(name, kinds, needs, doc) {#name, doc, kinds, needs, &template_##name},
+#define KIND(k)                                (1u << FUSED_##k)
+#define ANY_KIND                               (~0u)
+#define TEMPLATE(name, kinds, needs, doc, why) {#name, doc, why, kinds, needs, &template_##name},
 const Template template_table[] = {
 #include "lower/templates.def"
 };
@@ -69,6 +72,79 @@ void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const 
   vec_push(lo->arena, &lo->tried, d);
 }
 
+// ---- refusals ----
+
+bool lower_is_static(Lowering *lo, Dim d) {
+  if (ie_is_const(d)) return true;
+  lo->dynamic = d;
+  return false;
+}
+
+static void begin_template(const Template *t, Lowering *lo) {
+  lo->why = t->why_not;
+  lo->stuck = NULL;
+  lo->dynamic = NULL;
+}
+
+typedef struct Names {
+  VEC(const char *) name;
+} Names;
+
+// Symbols of the model that a size is made of, each once.
+static void collect_symbols(Arena *a, Dim d, Names *out) {
+  if (!d || ie_is_const(d) || ie_is_poison(d)) return;
+  if (d->kind != IE_SYM) {
+    for (int i = 0; i < d->nterms; i++)
+      for (int k = 0; k < d->term[i].natoms; k++)
+        if (d->term[i].atom[k] != d) collect_symbols(a, d->term[i].atom[k], out);
+    collect_symbols(a, d->a, out);
+    collect_symbols(a, d->b, out);
+    return;
+  }
+  for (int64_t i = 0; i < out->name.n; i++)
+    if (!strcmp(out->name.v[i], d->name)) return;
+  vec_push(a, &out->name, d->name);
+}
+
+// "height and width are dynamic; --fix height=N --fix width=N avoids it".
+static const char *dynamic_words(Lowering *lo) {
+  Names all = {0};
+  StrBuf b;
+  collect_symbols(lo->arena, lo->dynamic, &all);
+  int64_t n = all.name.n;
+  if (!n || ie_has_fresh(lo->dynamic))
+    return "a size is known only when the model runs: the data says it";
+  strbuf_init(&b, lo->arena);
+  for (int64_t i = 0; i < n; i++)
+    strbuf_printf(&b, "%s%s", !i ? "" : i + 1 == n ? " and " : ", ", all.name.v[i]);
+  strbuf_puts(&b, n > 1 ? " are dynamic;" : " is dynamic;");
+  for (int64_t i = 0; i < n; i++) strbuf_printf(&b, " --fix %s=N", all.name.v[i]);
+  strbuf_puts(&b, " avoids it");
+  return strbuf_text(&b);
+}
+
+static const char *refusal_words(Lowering *lo) {
+  if (lo->dynamic) return dynamic_words(lo);
+  if (!lo->stuck) return lo->why;
+  const Node *n = lo->stuck;
+  return n->name ? str_printf(lo->arena, "kernels have no form for '%s' (%s) with these operands",
+                              n->name, op_info(n->op)->name)
+                 : str_printf(lo->arena, "kernels have no form for %s with these operands",
+                              op_info(n->op)->name);
+}
+
+bool refusal_is_near(const Refusal *r) {
+  return r->t->kinds != ANY_KIND || r->why != r->t->why_not;
+}
+
+// Once for each template: a kernel may be lowered for several numbers of rows.
+static void note_refusal(const Template *t, Lowering *lo, const char *why, const char *detail) {
+  for (int64_t i = 0; i < lo->refused.n; i++)
+    if (lo->refused.v[i].t == t) return;
+  Refusal r = {t, why, detail};
+  vec_push(lo->arena, &lo->refused, r);
+}
+
 // ---- a schedule that is asked for ----
 
 static tenon_status refuse(Lowering *lo, const char *why) {
@@ -81,14 +157,15 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
   const Template *t = g->t;
   const char *why;
   if (!template_suits(t, &lo->target, &why)) return refuse(lo, why);
-  lo->why = takes_kind(t, fused)
-                ? NULL
-                : str_printf(lo->arena, "the kernel is of the kind %s",
-                             fused_kind_name[((const fused_attrs *)fused->attrs)->kind]);
-  void *fields = new_fields(t, lo), *match = lo->why ? NULL : t->code->match(lo, fused);
+  begin_template(t, lo);
+  const char *other = takes_kind(t, fused)
+                          ? NULL
+                          : str_printf(lo->arena, "the kernel is of the kind %s",
+                                       fused_kind_name[((const fused_attrs *)fused->attrs)->kind]);
+  void *fields = new_fields(t, lo), *match = other ? NULL : t->code->match(lo, fused);
   if (!match)
     return refuse(lo, str_printf(lo->arena, "template %s does not match because %s", t->name,
-                                 lo->why ? lo->why : "it takes other operands or shapes"));
+                                 other ? other : refusal_words(lo)));
   if (t->code->choose && !t->code->choose(match, &lo->target, g, fields))
     return refuse(lo, str_printf(lo->arena, "template %s has no schedule for it", t->name));
   schedule_keep(g, fields);
@@ -115,7 +192,10 @@ static Outcome try_schedule(const Template *t, Lowering *lo, const Node *fused,
   const char *why;
   void *fields = new_fields(t, lo), *match = t->code->match(lo, fused);
   if (!match) return NOT_TAKEN;
+  lo->stuck = NULL;
+  lo->why = "for these sizes another template is faster";
   if (t->code->choose && !t->code->choose(match, &lo->target, given, fields)) return NOT_TAKEN;
+  lo->why = "its tiles have no form for an operand, a prologue or an epilogue of this kernel";
   schedule_keep(given, fields);
   for (int i = 0; given->t && i < t->code->nfields; i++)
     if (!schedule_in_range(&t->code->field[i], fields)) return NOT_TAKEN;
@@ -160,7 +240,9 @@ static bool proven_by_names(const Template *t, Lowering *lo, const Node *fused,
 static Outcome try_template(const Template *t, Lowering *lo, const Node *fused, Lowered *out) {
   static const ScheduleGiven nothing = {0};
   int64_t ntried = lo->tried.n;
+  begin_template(t, lo);
   Outcome r = try_guarded(t, lo, fused, &nothing, out);
+  if (r == NOT_TAKEN) note_refusal(t, lo, refusal_words(lo), NULL);
   if (r == DECLINED && proven_by_names(t, lo, fused, &nothing, ntried, out)) return TAKEN;
   for (const char *const *s = t->code->cheaper; r == DECLINED && s && *s; s++) {
     ScheduleGiven given;
@@ -169,6 +251,9 @@ static Outcome try_template(const Template *t, Lowering *lo, const Node *fused, 
     Outcome again = try_guarded(t, lo, fused, &given, out);
     if (again == TAKEN) r = TAKEN;
   }
+  if (r == DECLINED && lo->tried.n)
+    note_refusal(t, lo, "the verifier does not accept its loops for these sizes",
+                 lo->tried.v[lo->tried.n - 1].why);
   return r;
 }
 

@@ -29,7 +29,7 @@ enum {
 
 typedef struct TemplateCode {
   // What the template found, in the lowering's arena; NULL: the kernel is not for it, and lo->why
-  // may say why.  One match is built once.
+  // says why, which is Template.why_not unless it was set.  One match is built once.
   void *(*match)(Lowering *lo, const Node *fused);
   // False: another template does it better, or cannot be told; never where `given` names the
   // template, unless there is no legal schedule.  NULL: the template has no fields, and takes what
@@ -48,10 +48,14 @@ typedef struct TemplateCode {
 
 struct Template {
   const char *name, *doc;
-  uint32_t kinds;  // 1 << FusedKind
+  const char *why_not;  // of a kernel that it refuses, unless Lowering.why says more
+  uint32_t kinds;       // 1 << FusedKind
   uint8_t needs;
   const TemplateCode *code;
 };
+
+// Whether it is news: not that a template of some op refuses a kernel without that op.
+bool refusal_is_near(const Refusal *r);
 
 extern const Template template_table[];
 extern const int template_count;

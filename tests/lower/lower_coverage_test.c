@@ -11,6 +11,7 @@
 #include "graphfuzz/graphfuzz.h"
 #include "ir/interpret.h"
 #include "ir/internal.h"
+#include "lower/template.h"
 #include "runtime/session.h"
 #include "planted.h"
 #include "sample.h"
@@ -210,6 +211,17 @@ static bool is_random(const OpInfo *op) {
          !strcmp(op->name, "multinomial");
 }
 
+// Whatever refuses says why: a template, and the program that leaves a kernel to the host.
+static void check_refusals(const char *name, const Compiled *c) {
+  for (int64_t i = 0; i < c->nuses; i++)
+    for (int64_t j = 0; j < c->use[i].nrefused; j++)
+      if (!c->use[i].refused[j].why || !*c->use[i].refused[j].why)
+        FAIL("%s: template %s refuses silently", name, c->use[i].refused[j].t->name);
+  for (int64_t i = 0; i < c->nhost; i++)
+    if (!c->left[i].nrefused || !strcmp(c->left[i].why, "no template takes it"))
+      FAIL("%s: is left to the host silently", name);
+}
+
 static void check_sample(const Sample *s, bool cpu, int64_t *host) {
   Arena a;
   arena_init(&a);
@@ -233,6 +245,7 @@ static void check_sample(const Sample *s, bool cpu, int64_t *host) {
       if (planted ? planted->hits && !m.c.ndeclined : m.c.ndeclined)
         FAIL("%s: %s", name, first_declined(&m.c, "nothing is said of the planted fault"));
       *host += m.c.nhost;
+      if (!planted) check_refusals(name, &m.c);
       if (!planted && m.c.nhost && !host_op(s->op->name) && !is_elsewhere(s->op->name))
         FAIL("%s: stays on the host", name);
       if (!is_random(s->op)) same_results(name, g, &m, false, &d);
@@ -261,6 +274,40 @@ static void check_samples(bool cpu, int step) {
 }
 
 TEST(lower_samples) { check_samples(false, 1); }
+
+// The words of a refusal: of the kernel that holds `op`, by this template.
+static const char *refusal_of(const Compiled *c, const char *template_name) {
+  for (int64_t i = 0; i < c->nuses; i++)
+    for (int64_t j = 0; j < c->use[i].nrefused; j++)
+      if (!strcmp(c->use[i].refused[j].t->name, template_name)) return c->use[i].refused[j].why;
+  for (int64_t i = 0; i < c->nhost; i++)
+    for (int64_t j = 0; j < c->left[i].nrefused; j++)
+      if (!strcmp(c->left[i].refused[j].t->name, template_name)) return c->left[i].refused[j].why;
+  return "nothing";
+}
+
+static void expect_refusal(const char *graph, const char *template_name, const char *words) {
+  static Diag d;
+  static Compile m;
+  memset(&m, 0, sizeof m);
+  diag_init(&d);
+  arena_init(&m.arena);
+  if (graph_parse(str_of(graph), NULL, &d, &m.g) || compile(&m, false, false, &d)) {
+    FAIL("%s", d.text);
+  } else {
+    const char *said = refusal_of(&m.c, template_name);
+    if (!strstr(said, words)) FAIL("%s says: %s", template_name, said);
+  }
+  compile_free(&m);
+}
+
+TEST(refusals_in_a_users_words) {
+  expect_refusal("graph @\"rows\"(%x: f32[4, width]) {\n  %k = const i64[1] {3}\n"
+                 "  %r:2 = top_k(%x, %k)\n  return %r.0, %r.1\n}\n",
+                 "topk", "width is dynamic; --fix width=N avoids it");
+  expect_refusal("graph @\"elimination\"(%x: f32[2, 3, 3]) {\n  %r = det(%x)\n  return %r\n}\n",
+                 "pointwise", "kernels have no form for 'r' (det)");
+}
 
 TEST(lower_samples_code) {
   if (!codegen_there()) SKIP("built without LLVM");

@@ -326,6 +326,7 @@ static void json_schedules(JsonWriter *w, const Compiled *c, const Node *fused) 
     json_schedule(w, c->kernel[first->kernel].lowered);
   else
     json_no_schedule(w);
+  json_refused(w, first ? first->refused : NULL, first ? first->nrefused : 0);
   json_key(w, "lowered");
   json_begin_array(w);
   for (int64_t i = 0; i < c->nuses; i++) {
@@ -412,6 +413,7 @@ static void json_host(JsonWriter *w, const ExplainReport *t) {
     json_cstr(w, k->left[i].why);
     json_key(w, "declined");
     json_bool(w, k->left[i].declined);
+    json_refused(w, k->left[i].refused, k->left[i].nrefused);
     json_end_object(w);
   }
   json_end_array(w);

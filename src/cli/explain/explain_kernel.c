@@ -123,6 +123,32 @@ void json_schedule(JsonWriter *w, const Lowered *lw) {
   json_cstr(w, lw->kernel->schedule);
 }
 
+void json_refused(JsonWriter *w, const Refusal *refused, int64_t n) {
+  json_key(w, "refused");
+  json_begin_array(w);
+  for (int64_t i = 0; i < n; i++) {
+    if (!refusal_is_near(&refused[i])) continue;
+    json_begin_object(w);
+    json_key(w, "template");
+    json_cstr(w, refused[i].t->name);
+    json_key(w, "why");
+    json_cstr(w, refused[i].why);
+    json_key(w, "detail");
+    json_cstr(w, refused[i].detail);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void print_refused(Cli *c, const KernelUse *u) {
+  for (int64_t i = 0; i < u->nrefused; i++) {
+    const Refusal *r = &u->refused[i];
+    if (!refusal_is_near(r)) continue;
+    say(c, "  not by %s: %s\n", r->t->name, r->why);
+    if (r->detail && opt_given(c, OPT_explain_verbose)) say(c, "    %s\n", r->detail);
+  }
+}
+
 void json_no_schedule(JsonWriter *w) {
   json_key(w, "template");
   json_cstr(w, NULL);
@@ -141,6 +167,7 @@ static void json_kernel(JsonWriter *w, const ExplainReport *t, const KernelUse *
   json_key(w, "name");
   json_cstr(w, u->label);
   json_schedule(w, k->lowered);
+  json_refused(w, u->refused, u->nrefused);
   json_key(w, "loops");
   json_str(w, k->text);
   json_key(w, is_of_device(t, kernel) ? "text" : "assembly");
@@ -156,6 +183,7 @@ static void print_kernel(const ExplainReport *t, const KernelUse *u, Str code) {
   if (number >= 0) say(t->cli, "kernel %lld, ", (long long)number);
   say(t->cli, "%s: %s, called %lld time%s a run\n", u->label, k->name, (long long)calls,
       calls == 1 ? "" : "s");
+  print_refused(t->cli, u);
   if (is_of_device(t, u->kernel))
     printf("%.*s\n%.*s", (int)k->text.n, k->text.p, (int)code.n, code.p);
   else

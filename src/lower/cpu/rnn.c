@@ -99,7 +99,7 @@ static bool read_operands(Recurrent *c) {
   if ((c->h0 && !is_rank(c->h0, 3)) || (c->c0 && !is_rank(c->c0, 3))) return false;
   if (c->peep && !is_rank(c->peep, 2)) return false;
   Dim input = type_of(c->x)->dims[2], hidden = type_of(c->r)->dims[2];
-  if (!ie_is_const(input) || !ie_is_const(hidden)) return false;
+  if (!lower_is_static(c->e.lo, input) || !lower_is_static(c->e.lo, hidden)) return false;
   c->input = input->value;
   c->hidden = hidden->value;
   DType t = type_of(c->x)->dtype;

@@ -77,7 +77,8 @@ static bool find_top_k(TopK *t) {
   t->axis = elem_axis(((const top_k_attrs *)t->node->attrs)->axis, t->type->rank);
   Dim k = t->node->type[0]->dims[t->axis], n = t->type->dims[t->axis];
   t->key = key_dtype(t->type->dtype);
-  if (!ie_is_const(k) || !ie_is_const(n) || n->value > MOST_KEYS) return false;
+  if (!lower_is_static(t->e.lo, k) || !lower_is_static(t->e.lo, n)) return false;
+  if (n->value > MOST_KEYS) return false;
   if (k->value < 1 || k->value > MOST_OF_BLOCKS) return false;
   for (int i = 0; i < t->type->rank; i++)
     if (ie_is(t->type->dims[i], 0)) return false;

@@ -520,6 +520,7 @@ const LoopExpr *elem_at(ElementBuilder *e, const Node *n, const Dim *index) {
   if (++e->depth > ELEM_DEPTH) return NULL;
   x = compute(e, from, result, index);
   e->depth--;
+  if (!x && !e->lo->stuck) e->lo->stuck = from;
   // What many use several times over must not be written out for each use.
   if (x && x->size > ELEM_SIZE) x = loop_let(&e->b, x);
   if (x) {

@@ -213,7 +213,8 @@ static tenon_status lower_accepted(FuncBuilder *f, const Node *n, const Node *sa
                                    Lowered *lw, Str *text) {
   ProgBuilder *b = f->b;
   int64_t before = b->lowering.tried.n;
-  b->why = "no template takes it";
+  const char *nothing = "no template takes it";
+  b->why = nothing;
   b->device = device;
   b->lowering.target = device ? b->o->device[device] : b->o->target;
   tenon_status s = lower_kernel(&b->lowering, same, lw);
@@ -221,6 +222,9 @@ static tenon_status lower_accepted(FuncBuilder *f, const Node *n, const Node *sa
     b->lowering.tried.n = before;  // said once
     s = lower_kernel(&b->lowering, n, lw);
   }
+  // The last row takes whatever has loops at all, so what it lacked is the reason.
+  if (s == TENON_EUNSUPPORTED && b->why == nothing && b->lowering.refused.n)
+    b->why = b->lowering.refused.v[b->lowering.refused.n - 1].why;
   *text = b->text;
   return s;
 }
@@ -365,7 +369,12 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
   build_checks(f, checks, &st);
   st.kernel = v->kernel;
   if (v->rule) v->rule->used = true;
-  vec_push(b->a, &b->use, ((KernelUse){.node = n, .label = v->label, .kernel = v->kernel}));
+  vec_push(b->a, &b->use,
+           ((KernelUse){.node = n,
+                        .label = v->label,
+                        .kernel = v->kernel,
+                        .refused = b->lowering.refused.v,
+                        .nrefused = b->lowering.refused.n}));
   int device = b->prog_kernel.v[st.kernel].device;
   st.op = b->prog_kernel.v[st.kernel].name;
   if (v->when >= 0) st.op = name_for_rows(b, st.op, v);
@@ -439,6 +448,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined)
   ProgBuilder *b = f->b;
   b->label = kernel_label(b, n);
   memset(&b->lowering.tried, 0, sizeof b->lowering.tried);
+  memset(&b->lowering.refused, 0, sizeof b->lowering.refused);
   tenon_status s = build_step(f, n);
   *declined = -1;
   if (s && s != TENON_EUNSUPPORTED) return s;

@@ -399,7 +399,9 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
     if (s != TENON_EUNSUPPORTED) return s;
     HostKernel h = {.node = n,
                     .why = f->b->o->host_only ? "this target has no kernels" : f->b->why,
-                    .declined = declined >= 0};
+                    .declined = declined >= 0,
+                    .refused = f->b->lowering.refused.v,
+                    .nrefused = f->b->lowering.refused.n};
     TRY(build_inline(f, n, h));
     if (declined >= 0)
       f->b->declined.v[declined].instead = f->b->nhost > host ? on_host : "a kernel for each node";
