@@ -627,12 +627,16 @@ static int64_t lanes_filled(int64_t last, int64_t cols, int64_t lanes) {
   return last % cols ? 0 : 100 * cols / ((cols + lanes - 1) / lanes * lanes);
 }
 
-// Pieces whose sums stay in registers: eight vectors at most, and the fuller the better.
-static int64_t choose_cols(const Rows *r, const LowerTarget *t) {
-  enum { SOME = 64, VECTORS = 8, BYTES = 4 };
-  int64_t lanes = MAX(t->vector_bytes / BYTES, 1), best = 0, most = VECTORS * lanes;
-  if (r->kind != ACROSS || !ie_is_const(r->type->dims[r->vector])) return SOME;
-  int64_t last = r->type->dims[r->vector]->value;
+int64_t rows_choose_cols(const Type *t, int axis, const bool *over, const LowerTarget *target,
+                         int bytes) {
+  enum { SOME = 64, VECTORS = 8, ITEMS = 8 };
+  int64_t lanes = MAX(target->vector_bytes / bytes, 1), best = 0, most = VECTORS * lanes,
+          others = 1;
+  if (!ie_is_const(t->dims[axis])) return SOME;
+  int64_t last = t->dims[axis]->value;
+  for (int d = 0; d < t->rank; d++)
+    if (d != axis && !over[d] && ie_is_const(t->dims[d])) others *= MIN(t->dims[d]->value, ITEMS);
+  if (others < ITEMS) most = MIN(most, MAX(last * others / ITEMS, 2 * lanes));
   for (int64_t cols = MIN(most, last); cols >= MIN(2 * lanes, last) && cols > 0; cols--)
     if (lanes_filled(last, cols, lanes) > (best ? lanes_filled(last, best, lanes) : 0)) best = cols;
   return best ? best : SOME;
@@ -642,10 +646,10 @@ static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven
                           void *fields) {
   const Rows *r = match;
   (void)given;
-  *(ReduceSchedule *)fields =
-      (ReduceSchedule){.lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length),
-                       .cols = choose_cols(r, t),
-                       .keep = true};
+  *(ReduceSchedule *)fields = (ReduceSchedule){
+      .lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length),
+      .cols = r->kind == ACROSS ? rows_choose_cols(r->type, r->vector, r->over, t, 4) : 64,
+      .keep = true};
   return true;
 }
 

@@ -47,6 +47,11 @@ bool rows_kept(const Rows *r, const Node *n);  // its elements are kept already
 bool rows_same_index(const Rows *r, int axis, Dim index);  // of the element at hand
 // The index of the row's element, or of the row, in a result's shape.
 void rows_result_index(Rows *r, const Type *t, bool whole, Dim *out);
+// Elements of an axis that lanes go along per work item: a divisor of its size where that is known,
+// so that sums of so many bytes stay in registers, in eight vectors at most, and fewer where there
+// would be few items.  `over`: axes that sums go over.
+int64_t rows_choose_cols(const Type *t, int axis, const bool *over, const LowerTarget *target,
+                         int bytes);
 // The sum's value from what was added up: a variable.
 const LoopExpr *rows_finish_sum(Rows *r, const Node *n, const LoopExpr *x);
 

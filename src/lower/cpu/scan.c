@@ -1,14 +1,13 @@
 // scan.c -- template scan: cum_sum and cum_prod.
 //
 // Where the axis is the last one, a row is a work item.  Else the last axis is the vector, and each
-// lane has its own sum in scratch.
+// lane has its own sum, in registers where the pieces of that axis have one known width.
 //
 // Needs:      one such op over a constant axis, not of bool and not empty; every result has its
 //             shape.  Sizes may be dynamic.
 // Guarantees: elements are added in order, floats in f64 as in the reference evaluation; `cols` is
 //             FREE.  `exclusive` and `reverse` are as in ONNX.
-#include "lower/element/element.h"
-#include "lower/template.h"
+#include "lower/cpu/reduce.h"
 
 #include "eval/index.h"
 
@@ -83,7 +82,9 @@ static void open_item(Scan *s, Dim *first, Dim *width) {
   if (s->vector < 0) return;
   *first = ie_mulc(p, chunk, s->s.cols);
   *width = s->shape[s->vector];
-  if (!ie_is(chunks, 1))
+  if (ie_is_const(*width) && (*width)->value % s->s.cols == 0)
+    *width = ie_const(p, s->s.cols);
+  else if (!ie_is(chunks, 1))
     *width = ie_min(p, ie_const(p, s->s.cols), ie_sub(p, s->shape[s->vector], *first));
 }
 
@@ -116,10 +117,15 @@ static void *scan_match(Lowering *lo, const Node *fused) {
 
 static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                         void *fields) {
-  (void)match;
-  (void)t;
+  const Scan *s = match;
+  int bytes = dtype_is_float(s->type->dtype) ? 8 : (int)elem_bytes(s->type->dtype);
   (void)given;
   *(ScanSchedule *)fields = (ScanSchedule){.cols = 64};
+  bool over[MAX_RANK] = {false};
+  over[s->axis] = true;
+  if (s->vector >= 0)
+    *(ScanSchedule *)fields =
+        (ScanSchedule){.cols = rows_choose_cols(s->type, s->vector, over, t, bytes)};
   return true;
 }
 
@@ -133,8 +139,10 @@ static bool scan_build(void *match, const void *fields, Lowered *out) {
   DType t = dtype_is_float(s->type->dtype) ? DT_F64 : s->type->dtype;
   Dim first, width, lane = p->zero;
   elem_shape(e, s->type, s->shape);
-  int32_t sums =
-      loop_buffer(e->k, LOOP_SCRATCH, "sums", t, ie_const(p, lanes ? s->s.cols : 1), false);
+  Dim last = lanes ? s->shape[s->vector] : p->one;
+  bool fixed = ie_is_const(last) && (last->value < s->s.cols || last->value % s->s.cols == 0);
+  int32_t sums = loop_buffer(e->k, lanes && fixed ? LOOP_REGISTER : LOOP_SCRATCH, "sums", t,
+                             ie_const(p, lanes ? s->s.cols : 1), false);
   loop_begin(&e->b, e->k);
   open_item(s, &first, &width);
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);

@@ -1,6 +1,7 @@
 // scatter.c -- template scatter: scatter_elements and scatter_nd, a copy and then the updates.
 //
-// Two updates may address one element, and the later one counts.  So the kernel is one work item.
+// Two updates may address one element, and the later one counts.  So the kernel has one work item
+// for each place of the axes that no index is for: all updates of an element are in its item.
 //
 // Needs:      the op is the kernel's only result; with a reduction no f16, bf16 or bool, which the
 //             host evaluates.  The length of an index vector is constant.
@@ -10,10 +11,21 @@
 
 #include "eval/index.h"
 
+#define SCATTER_SCHEDULE(I, B, C, T)                                                               \
+  I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
+    "elements of the last axis per work item, where no index is for it")
+SCHEDULE_STRUCT(Scatter, SCATTER_SCHEDULE);
+SCHEDULE_TABLE(Scatter, SCATTER_SCHEDULE);
+
 typedef struct Scatter {
   ElementBuilder e;
   const Node *node;
   int mode;  // ScatterMode
+  ScatterSchedule s;
+  bool shared[MAX_RANK];  // axes that items are for
+  bool cut;               // the last axis is cut into pieces, which are items
+  Dim at[MAX_RANK];       // of the item
+  Dim first, width;       // of its piece of the last axis
 } Scatter;
 
 static bool find_scatter(Scatter *s) {
@@ -33,17 +45,68 @@ static bool find_scatter(Scatter *s) {
   return s->mode == SCATTER_NONE || (t != DT_F16 && t != DT_BF16 && t != DT_BOOL);
 }
 
+// Axes that no index is for: those before the axis of scatter_elements, and those that a block of
+// scatter_nd has.
+static void find_items(Scatter *s) {
+  const Type *x = type_of(s->node), *w = type_of(s->node->src[1]);
+  int last = x->rank - 1;
+  if (s->node->op == OP_scatter_elements) {
+    int axis = elem_axis(((const scatter_elements_attrs *)s->node->attrs)->axis, x->rank);
+    if (w->rank != x->rank) return;
+    for (int d = 0; d < axis; d++) s->shared[d] = true;
+    s->cut = axis < last && ie_eq(&s->e.lo->g->dims, w->dims[last], x->dims[last]) == YES;
+  } else if (ie_is_const(w->dims[w->rank - 1])) {
+    int64_t len = w->dims[w->rank - 1]->value;
+    for (int64_t d = len; d < last; d++) s->shared[d] = true;
+    s->cut = len <= last;
+  }
+}
+
+static void open_items(Scatter *s) {
+  ElementBuilder *e = &s->e;
+  IntPool *p = e->pool;
+  const Type *t = type_of(s->node);
+  Dim shape[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  int n = 0, last = t->rank - 1;
+  elem_shape(e, t, shape);
+  for (int d = 0; d <= last; d++)
+    if (s->shared[d]) items = ie_mul(p, items, outer[n++] = shape[d]);
+  if (s->cut)
+    items = ie_mul(p, items, outer[n++] = ie_ceildiv(p, shape[last], ie_const(p, s->s.cols)));
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  n = 0;
+  for (int d = 0; d <= last; d++)
+    if (s->shared[d]) s->at[d] = at[n++];
+  s->first = p->zero;
+  s->width = shape[last];
+  if (!s->cut) return;
+  s->first = ie_mulc(p, at[n], s->s.cols);
+  s->width = ie_min(p, ie_const(p, s->s.cols), ie_sub(p, shape[last], s->first));
+}
+
+// Opens a loop over an axis; of the last one, of the item's piece.
+static Dim open_axis(Scatter *s, const char *name, int axis, Dim extent, bool vector) {
+  ElementBuilder *e = &s->e;
+  bool piece = s->cut && axis == type_of(s->node)->rank - 1;
+  Dim i = loop_for(&e->b, vector ? LOOP_VECTOR : LOOP_SERIAL, name, piece ? s->width : extent);
+  return piece ? ie_add(e->pool, s->first, i) : i;
+}
+
 static bool copy_data(Scatter *s) {
   ElementBuilder *e = &s->e;
   const Type *t = type_of(s->node);
   Dim shape[MAX_RANK], index[MAX_RANK];
+  int opened = 0;
   elem_shape(e, t, shape);
-  for (int i = 0; i < t->rank; i++)
-    index[i] = loop_for(&e->b, i == t->rank - 1 ? LOOP_VECTOR : LOOP_SERIAL, "c", shape[i]);
+  for (int i = 0; i < t->rank; i++) {
+    index[i] = s->at[i];
+    if (!s->shared[i]) index[i] = open_axis(s, "c", i, shape[i], i == t->rank - 1), opened++;
+  }
   const LoopExpr *x = elem_at(e, s->node->src[0], index);
   if (!x) return false;
   loop_store(&e->b, elem_result(e, 0), elem_linear(e, t->rank, shape, index), x);
-  for (int i = 0; i < t->rank; i++) loop_end(&e->b);
+  while (opened--) loop_end(&e->b);
   elem_forget(e);
   return true;
 }
@@ -72,12 +135,17 @@ static bool put_elements(Scatter *s) {
   Dim shape[MAX_RANK], index[MAX_RANK], at[MAX_RANK];
   if (u->rank != x->rank) return false;
   elem_shape(e, u, shape);
-  for (int i = 0; i < u->rank; i++) index[i] = loop_for(&e->b, LOOP_SERIAL, "u", shape[i]);
+  // An item whose place the updates do not reach has none.
+  for (int i = 0; i < u->rank; i++)
+    if (s->shared[i]) index[i] = loop_where(&e->b, "u", s->at[i], shape[i]);
+  for (int i = 0; i < u->rank; i++)
+    if (!s->shared[i]) index[i] = open_axis(s, "u", i, shape[i], s->cut && i == u->rank - 1);
   const LoopExpr *which = elem_at(e, s->node->src[1], index);
   if (!which) return false;
   for (int i = 0; i < x->rank; i++) {
     Dim size = elem_dim(e, x->dims[i]);
-    at[i] = index[i];
+    at[i] = s->shared[i] ? s->at[i] : index[i];
+    if (s->shared[i]) continue;
     if (i == axis)
       at[i] = elem_bound(e, which, size);
     else if (ie_lt(e->pool, shape[i], ie_addc(e->pool, size, 1)) != YES)
@@ -92,7 +160,7 @@ static bool put_blocks(Scatter *s) {
   ElementBuilder *e = &s->e;
   const Type *x = type_of(s->node), *w = type_of(s->node->src[1]), *u = type_of(s->node->src[2]);
   Dim shape[MAX_RANK], index[MAX_RANK], at[MAX_RANK], from[MAX_RANK];
-  int outer = w->rank - 1, k = 0;
+  int outer = w->rank - 1, k = 0, opened = outer;
   if (!ie_is_const(w->dims[outer])) return false;
   int len = (int)w->dims[outer]->value;
   if (len > x->rank || u->rank != outer + x->rank - len) return false;
@@ -105,26 +173,43 @@ static bool put_blocks(Scatter *s) {
     at[k] = elem_bound(e, read, elem_dim(e, x->dims[k]));
   }
   for (int i = outer; i < u->rank; i++, k++) {
-    Dim size = elem_dim(e, x->dims[k]);
-    index[i] = at[k] = loop_for(&e->b, i == u->rank - 1 ? LOOP_VECTOR : LOOP_SERIAL, "b", size);
+    index[i] = at[k] = s->at[k];
+    if (s->shared[k]) continue;
+    index[i] = at[k] = open_axis(s, "b", k, elem_dim(e, x->dims[k]), i == u->rank - 1);
+    opened++;
   }
   if (!put(s, elem_at(e, s->node->src[2], index), at)) return false;
-  for (int i = 0; i < u->rank; i++) loop_end(&e->b);
+  while (opened--) loop_end(&e->b);
   return true;
 }
 
 static void *scatter_match(Lowering *lo, const Node *fused) {
   Scatter *s = arena_new(lo->arena, Scatter);
   if (!elem_begin(&s->e, lo, fused, NULL, 0) || !find_scatter(s)) return NULL;
-  return type_is_empty(type_of(s->node)) ? NULL : s;
+  if (type_is_empty(type_of(s->node))) return NULL;
+  find_items(s);
+  return s;
+}
+
+static bool scatter_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
+                           void *fields) {
+  enum { ITEMS = 8, FEWEST = 16 };
+  const Type *x = type_of(((const Scatter *)match)->node);
+  Dim last = x->dims[x->rank - 1];
+  int64_t cols = 64;
+  (void)t;
+  (void)given;
+  if (ie_is_const(last)) cols = (last->value / ITEMS + FEWEST - 1) / FEWEST * FEWEST;
+  *(ScatterSchedule *)fields = (ScatterSchedule){.cols = MIN(MAX(cols, FEWEST), 1 << 12)};
+  return true;
 }
 
 static bool scatter_build(void *match, const void *fields, Lowered *out) {
   Scatter *s = match;
   ElementBuilder *e = &s->e;
-  (void)fields;
+  s->s = *(const ScatterSchedule *)fields;
   loop_begin(&e->b, e->k);
-  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  open_items(s);
   bool elements = s->node->op == OP_scatter_elements,
        none = type_is_empty(type_of(s->node->src[2]));
   if (!copy_data(s)) return false;
@@ -134,4 +219,5 @@ static bool scatter_build(void *match, const void *fields, Lowered *out) {
   return true;
 }
 
-const TemplateCode template_scatter = {.match = scatter_match, .build = scatter_build};
+const TemplateCode template_scatter = {
+    .match = scatter_match, .choose = scatter_choose, .build = scatter_build, SCHEDULE(Scatter)};
