@@ -27,7 +27,8 @@ typedef struct FlatForest {
   const FlatNode *node;
   const int32_t *leaf;   // of each node that is one: its number
   const int32_t *root;   // in bytes, as the walks
-  const int32_t *least;  // of each tree: steps to its nearest leaf
+  const int32_t *least;  // of each tree: steps to its nearest leaf,
+  const int32_t *most;   // and to its farthest where that is little more; else 0
   bool nan;              // some node takes NaN for x <= value
   const int64_t *vote_begin;
   const Vote *vote;
@@ -155,18 +156,19 @@ static const double *flat_weights(const Forest *f, int how, Arena *a) {
   return weight;
 }
 
-// Steps from each flat node to its nearest leaf.  A node comes before those that it leads to, or
-// skips back to what an earlier tree wrote.
-static int32_t *flat_least(const Flatten *w, Arena *scratch) {
-  int32_t *least = arena_array(scratch, int32_t, w->n);
+enum { FAR = 1 << 20 };  // steps that are not counted
+
+// Steps from each flat node to its nearest and to its farthest leaf.  A node comes before those
+// that it leads to, or skips back to what an earlier tree wrote: then these are bounds.
+static void flat_steps(const Flatten *w, int32_t *least, int32_t *most) {
   for (int64_t i = w->n - 1; i >= 0; i--) {
     int64_t to = w->child[i];
     if (to == i) continue;
-    int32_t far = to > i ? least[to] : 0;  // 0: a bound, where it is not known yet
-    bool falls = w->node[i].value == w->node[i].value && i + 1 < w->n;
-    least[i] = 1 + (falls ? MIN(least[i + 1], far) : far);
+    bool falls = w->node[i].value == w->node[i].value || w->node[i].column & 1;
+    int32_t near = to > i ? least[to] : 0, far = to > i ? most[to] : FAR;
+    least[i] = 1 + (falls ? MIN(least[i + 1], near) : near);
+    most[i] = MIN(1 + (falls ? MAX(most[i + 1], far) : far), FAR);
   }
-  return least;
 }
 
 static void flat_link(Flatten *w, int32_t *leaf, bool *nan) {
@@ -185,19 +187,23 @@ static FlatForest *flatten(Eval *e, const Forest *f, int how) {
   int64_t *stack = arena_array(scratch, int64_t, f->nnodes + 2);
   FlatForest *out = arena_array(a, FlatForest, 1);
   int32_t *root = arena_array(a, int32_t, f->nroots), *near = arena_array(a, int32_t, f->nroots);
+  int32_t *far = arena_array(a, int32_t, f->nroots);
   for (int64_t r = 0; r < f->nroots; r++) flat_tree(&w, f->root[r], stack);
   int32_t *leaf = arena_array(a, int32_t, w.n);
   flat_link(&w, leaf, &out->nan);
-  const int32_t *least = flat_least(&w, scratch);
+  int32_t *least = arena_array(scratch, int32_t, w.n), *most = arena_array(scratch, int32_t, w.n);
+  flat_steps(&w, least, most);
   for (int64_t r = 0; r < f->nroots; r++) {
     int64_t at = *flat_of(&w, f->root[r]);
     root[r] = (int32_t)(at * NODE);
     near[r] = least[at];
+    far[r] = most[at] <= least[at] + 3 ? most[at] : 0;
   }
   out->node = arena_dup(a, w.node, w.n * NODE);
   out->leaf = leaf;
   out->root = root;
   out->least = near;
+  out->most = far;
   out->nroots = f->nroots;
   out->columns = w.columns;
   out->vote_begin = arena_dup(a, f->vote_begin, (f->nleaves + 1) * (int64_t)sizeof(int64_t));
@@ -219,14 +225,14 @@ static inline int32_t step(const char *node, const double *x, int32_t at, bool n
   return at + NODE + (n->skip & -fails);
 }
 
-// Takes every walk to its leaf: at[k] begins at a root and reads the row x[k].  No leaf is nearer
-// than `least` steps.
+// Takes every walk to its leaf: at[k] begins at a root and reads the row x[k].  The first `sure`
+// steps need no look at where walks are; `all`: they lead to a leaf.
 static inline void walk_with(const FlatForest *f, const double *const x[LANES], int32_t at[LANES],
-                             int32_t least, bool nan) {
+                             int32_t sure, bool all, bool nan) {
   const char *node = (const char *)f->node;
-  for (int32_t i = 0; i < least; i++)
+  for (int32_t i = 0; i < sure; i++)
     for (int k = 0; k < LANES; k++) at[k] = step(node, x[k], at[k], nan);
-  int32_t moved = 1;
+  int32_t moved = !all;
   while (moved) {
     moved = 0;
     for (int k = 0; k < LANES; k++) {
@@ -236,12 +242,12 @@ static inline void walk_with(const FlatForest *f, const double *const x[LANES], 
     }
   }
 }
-static void walk(const FlatForest *f, const double *const x[LANES], int32_t at[LANES],
-                 int32_t least) {
+static void walk(const FlatForest *f, const double *const x[LANES], int32_t at[LANES], int32_t sure,
+                 bool all) {
   if (f->nan)
-    walk_with(f, x, at, least, true);
+    walk_with(f, x, at, sure, all, true);
   else
-    walk_with(f, x, at, least, false);
+    walk_with(f, x, at, sure, all, false);
 }
 
 typedef struct FlatJob {
@@ -264,29 +270,45 @@ static void count_votes(const FlatJob *j, int64_t t, int64_t r, int64_t leaf) {
     return;
   }
   uint8_t *has = j->has + r * n;
+  bool adds = j->aggregate == AGGREGATE_SUM || j->aggregate == AGGREGATE_AVERAGE;
   for (int64_t v = f->vote_begin[leaf]; v < f->vote_begin[leaf + 1]; v++) {
     int64_t k = f->vote[v].target;
     double w = f->vote[v].weight;
-    score[k] = has[k] ? forest_aggregate(j->aggregate, score[k], w) : w;
+    score[k] = !has[k] ? w : adds ? score[k] + w : forest_aggregate(j->aggregate, score[k], w);
     has[k] = 1;
   }
 }
 
-// Some rows through all trees, LANES rows at a time; lanes past the last row repeat it.
-static void walk_rows(const FlatJob *j, int64_t begin, int64_t end) {
+// Up to LANES rows through some trees; lanes past the last row repeat it.
+static void walk_lanes(const FlatJob *j, int64_t r, int64_t n, int64_t tree, int64_t end) {
   const FlatForest *f = j->f;
   const double *x[LANES];
   int32_t at[LANES];
-  for (int64_t t = 0; t < f->nroots; t++)
-    for (int64_t r = begin; r < end; r += LANES) {
-      for (int64_t k = 0; k < LANES; k++) {
-        x[k] = j->x + MIN(r + k, end - 1) * j->columns;
-        at[k] = f->root[t];
+  for (int64_t k = 0; k < LANES; k++) x[k] = j->x + (r + MIN(k, n - 1)) * j->columns;
+  for (int64_t t = tree; t < end; t++) {
+    int32_t most = f->most[t];
+    for (int k = 0; k < LANES; k++) at[k] = f->root[t];
+    walk(f, x, at, most ? most : f->least[t], most > 0);
+    if (f->weight && j->ntargets == 1) {
+      double *score = j->score + r;
+      for (int64_t k = 0; k < n; k++) {
+        double w = f->weight[f->leaf[at[k] / NODE]];
+        score[k] = t ? score[k] + w : w;
       }
-      walk(f, x, at, f->least[t]);
-      for (int64_t k = 0; k < MIN(LANES, end - r); k++)
-        count_votes(j, t, r + k, f->leaf[at[k] / NODE]);
+    } else {
+      for (int64_t k = 0; k < n; k++) count_votes(j, t, r + k, f->leaf[at[k] / NODE]);
     }
+  }
+}
+
+// Some rows through all trees: through as many trees as a cache holds, one after the other.
+static void walk_rows(const FlatJob *j, int64_t begin, int64_t end) {
+  enum { CACHED = 1 << 17 };
+  const FlatForest *f = j->f;
+  for (int64_t t = 0, next; t < f->nroots; t = next) {
+    for (next = t + 1; next < f->nroots && f->root[next] - f->root[t] < CACHED;) next++;
+    for (int64_t r = begin; r < end; r += LANES) walk_lanes(j, r, MIN(LANES, end - r), t, next);
+  }
 }
 
 // One row through LANES trees at a time.
@@ -303,7 +325,7 @@ static void walk_trees(const FlatJob *j, int64_t r) {
       at[k] = f->root[tree];
       least = MIN(least, f->least[tree]);
     }
-    walk(f, x, at, least);
+    walk(f, x, at, least, false);
     for (int64_t k = 0; k < n; k++) count_votes(j, t + k, r, f->leaf[at[k] / NODE]);
   }
 }
