@@ -28,7 +28,12 @@ class Info(C.Structure):
 class Options(C.Structure):
     _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("opt_level", C.c_int32), ("math", C.c_int),
                 ("threads", C.c_int32), ("dims", C.c_void_p), ("ndims", C.c_size_t), ("progress", C.c_void_p),
-                ("user", C.c_void_p), ("no_cache", C.c_int32), ("precision", C.c_int)]
+                ("user", C.c_void_p), ("no_cache", C.c_int32), ("precision", C.c_int), ("batch_invariant", C.c_int32),
+                ("device", C.c_char_p), ("last_use", C.c_int32), ("named", C.c_void_p), ("nnamed", C.c_size_t), ("print", C.c_void_p)]
+
+
+class Named(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("value", C.c_char_p)]
 
 
 class SessionOptions(C.Structure):
@@ -65,14 +70,17 @@ def view(array):
 
 
 class Program:
-    """A compiled model: of a .tenon file, loaded; of any other, compiled for the target `cpu`.  precision: f32 or bf16."""
+    """A compiled model: of a .tenon file, loaded; of any other, compiled for the target `cpu`, with full code from the first run on.
+    precision: f32 or bf16."""
 
     def __init__(self, path, threads=0, precision="f32"):
         self.p, model = C.c_void_p(), C.c_void_p()
         if path.endswith(".tenon"):
             return call("tenon_program_load", path.encode(), None, C.byref(self.p))
         call("tenon_model_open", path.encode(), C.byref(model))
-        options = Options(struct_size=C.sizeof(Options), target=b"cpu", threads=threads, precision=["f32", "bf16"].index(precision))
+        tier = Named(b"tier", b"full")
+        options = Options(struct_size=C.sizeof(Options), target=b"cpu", threads=threads, precision=["f32", "bf16"].index(precision),
+                          named=C.cast(C.pointer(tier), C.c_void_p), nnamed=1)
         call("tenon_compile", model, C.byref(options), C.byref(self.p))
         lib.tenon_model_close(model)
 
