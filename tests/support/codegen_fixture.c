@@ -226,6 +226,23 @@ const char *const codegen_shapes[] = {
     "kernel @triangle (%x: f32[100], out %z: f32[20]) {\n parallel i < 2 {\n  vector j < 10 {\n"
     "   reduce %v0: f32 = add lanes 1 over k < j {\n    yield %x[50*i + 5*k]\n   }\n"
     "   store %z[10*i + j] = %v0\n  }\n }\n}\n",
+    // Strided in the lanes and contiguous in the steps: blocks that are transposed in registers.
+    "kernel @transposed (%x: f32[1776], out %z: f32[768]) {\n scratch %t: f32[384]\n"
+    " parallel i < 2 {\n  vector j < 24 {\n   unroll u < 16 {\n"
+    "    store %t[24*u + j] = mul(%x[888*i + 37*j + u], 2.0)\n   }\n  }\n"
+    "  vector k < 384 {\n   store %z[384*i + k] = %t[k]\n  }\n }\n}\n",
+    "kernel @transposed_rows (%x: f32[600], out %z: f32[576]) {\n scratch %t: f32[288]\n"
+    " parallel i < 2 {\n  vector j < 16 {\n   unroll u < 18 {\n"
+    "    store %t[16*u + j] = where(g = 16*i + j < 30) %x[20*g + u] else 3.0\n   }\n  }\n"
+    "  vector k < 288 {\n   store %z[288*i + k] = %t[k]\n  }\n }\n}\n",
+    "kernel @transposed_sums (%x: f32[448], out %z: f32[294]) {\n scratch %t: f32[224]\n"
+    " parallel i < 2 {\n  vector k < 224 {\n   store %t[k] = %x[224*i + k]\n  }\n"
+    "  vector r < 14 {\n   unroll u < 16 {\n    let %v0: f32 = %t[16*r + u]\n"
+    "    store where(g = 16*i + u < 21) %z[14*g + r] = relu(%v0)\n   }\n  }\n }\n}\n",
+    "kernel @transposed_twice (%x: i32[256], %y: i32[256], out %z: i32[256]) {\n"
+    " scratch %t: i32[256]\n parallel i < 1 {\n  vector j < 16 {\n   unroll u < 16 {\n"
+    "    store %t[16*u + j] = add(%x[16*j + u], %y[16*j + u])\n   }\n  }\n"
+    "  vector k < 256 {\n   store %z[k] = %t[k]\n  }\n }\n}\n",
     NULL,
 };
 

@@ -19,7 +19,14 @@
 #include <math.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD };
-enum { WHOLE_KEYS = 256, BLOCK_KEYS = 128, MAX_SIZE = 1024, FEW = 4 };
+enum {
+  WHOLE_KEYS = 256,
+  BLOCK_KEYS = 128,
+  MAX_SIZE = 1024,
+  FEW = 4,
+  ITEMS_FEW = 8,
+  LANES_MANY = 16
+};
 
 // ---- what is computed ----
 
@@ -162,6 +169,44 @@ typedef struct AttentionMatch {
   bool costly_k[2], costly_v[2];  // by run
 } AttentionMatch;
 
+// Queries of an item: the number that leaves the fewest lanes empty; of those that leave as few,
+// the one that comes first.  A long vector's half takes half the time.
+static int64_t choose_queries(const Attention *a, int64_t lanes, int64_t registers) {
+  static const int halves[] = {4, 5, 6, 3, 7};
+  int64_t best = 2 * lanes, least = INT64_MAX;
+  if (!ie_is_const(a->seq)) return best;
+  int64_t seq = a->seq->value, heads = a->heads * (ie_is_const(a->batch) ? a->batch->value : 1);
+  if (seq <= lanes) {
+    while (best / 2 >= seq) best /= 2;
+    return best;
+  }
+  for (int i = 0; i < ARRAY_LEN(halves); i++) {
+    int64_t n = lanes * halves[i] / 2, blocks = (seq + n - 1) / n;
+    bool wide = halves[i] > 4 && (heads * blocks < ITEMS_FEW || registers < 32);
+    if (wide || (halves[i] % 2 && lanes < LANES_MANY) || n < 1 || blocks * n >= least) continue;
+    least = blocks * n;
+    best = n;
+  }
+  return best;
+}
+
+// Queries of a tile of results: of those that divide an item's, the number that computes the fewest
+// rows beyond the last query, and loads the values for the most.
+static int64_t choose_rows(const Attention *a, int64_t queries, int64_t most) {
+  int64_t best = 1, last = ie_is_const(a->seq) ? (a->seq->value - 1) % queries + 1 : queries;
+  int64_t whole = ie_is_const(a->seq) ? (a->seq->value - last) / queries : 1;
+  double least = INFINITY;
+  for (int64_t n = most; n > 0; n--) {
+    if (queries % n) continue;
+    double rows = (double)(whole * queries + (last + n - 1) / n * n);
+    double cost = rows * (1 + 2 / (double)n);
+    if (cost >= least) continue;
+    least = cost;
+    best = n;
+  }
+  return best;
+}
+
 static bool attention_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                              void *fields) {
   const AttentionMatch *m = match;
@@ -169,11 +214,12 @@ static bool attention_choose(void *match, const LowerTarget *t, const ScheduleGi
   AttentionSchedule *s = fields;
   int64_t lanes = t->vector_bytes / elem_bytes(a->t);
   int last = a->nruns - 1;
-  s->queries = s->cols = 2 * lanes;
-  s->rows = s->keys = t->vector_registers / 4;
-  while (ie_is_const(a->seq) && s->queries / 2 >= a->seq->value) s->queries /= 2;
+  s->cols = 2 * lanes;
+  s->queries = choose_queries(a, lanes, t->vector_registers);
   schedule_keep(given, s);
-  while (s->rows > s->queries) s->rows /= 2;
+  int64_t vectors = MAX((s->queries + lanes - 1) / lanes, 1);
+  s->keys = MAX(MIN(t->vector_registers / 4, (t->vector_registers - vectors - 1) / vectors), 1);
+  s->rows = choose_rows(a, s->queries, t->vector_registers / 4);
   s->lane_sums = ie_is_const(a->seq) && a->seq->value <= FEW;
   bool all = a->nruns == 1 && ie_is_const(a->total) && a->total->value <= WHOLE_KEYS;
   s->block = all ? MAX(a->total->value, 1) : BLOCK_KEYS;

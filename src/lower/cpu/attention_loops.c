@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { UNROLL = 4, FEW_LANES = 32 };
+enum { UNROLL = 4, FEW_LANES = 32, TRANSPOSED = 16 };  // steps; lanes; elements of a block
 
 static Dim num(Attention *a, int64_t v) { return ie_const(a->e.pool, v); }
 static Dim add(Attention *a, Dim x, Dim y) { return ie_add(a->e.pool, x, y); }
@@ -59,10 +59,10 @@ static const LoopExpr *greater(Attention *a, const LoopExpr *x, const LoopExpr *
 
 // ---- copies ----
 
-static bool copy_queries(Attention *a) {
+// A query's elements from d on, each scaled, at query i of the item.
+static bool copy_query(Attention *a, Dim i, Dim d) {
   ElementBuilder *e = &a->e;
-  Dim i = loop_for(&e->b, LOOP_SERIAL, "i", num(a, a->queries)), at = add(a, a->q0, i);
-  Dim d = loop_for(&e->b, LOOP_VECTOR, "d", num(a, a->size));
+  Dim at = add(a, a->q0, i);
   elem_forget(e);
   if (a->ragged) at = elem_guard(e, at, a->seq);
   const LoopExpr *x = attention_head(a, a->anchor->src[0], a->h, a->size, at, d);
@@ -70,7 +70,30 @@ static bool copy_queries(Attention *a) {
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
   loop_store(&e->b, a->q, a->lane_sums ? row_of(a, i, a->size, d) : row_of(a, d, a->queries, i), x);
-  close_loops(a, 2);
+  return true;
+}
+
+// Transposed: lanes go along the queries, and steps that are written out along the elements, so
+// that blocks of both are transposed in registers.
+static bool copy_queries(Attention *a) {
+  LoopBuilder *b = &a->e.b;
+  int64_t n = TRANSPOSED, whole = a->size / n, rest = a->size % n;
+  if (a->lane_sums) {
+    Dim i = loop_for(b, LOOP_SERIAL, "i", num(a, a->queries));
+    bool ok = copy_query(a, i, loop_for(b, LOOP_VECTOR, "d", num(a, a->size)));
+    close_loops(a, 2);
+    return ok;
+  }
+  for (int part = 0; part < 2; part++) {
+    int depth = 0;
+    if (!(part ? rest : whole)) continue;
+    Dim first = part ? num(a, whole * n)
+                     : ie_mulc(a->e.pool, open_loop(a, LOOP_SERIAL, "d", num(a, whole), &depth), n);
+    Dim i = loop_for(b, LOOP_VECTOR, "i", num(a, a->queries));
+    Dim u = loop_for(b, LOOP_UNROLL, "u", num(a, part ? rest : n));
+    if (!copy_query(a, i, add(a, first, u))) return false;
+    close_loops(a, depth + 2);
+  }
   return true;
 }
 

@@ -102,10 +102,18 @@ static void emit_unrolled(Emit *e, const LoopStmt *s) {
     emit_fail(e, "an unrolled loop has no constant extent");
     return;
   }
+  const LoopStmt *outer = e->across.loop;
+  int64_t step = e->across.step;
   for (int64_t i = 0; i < s->extent->value; i++) {
     set_scalar(e, s->sym, const_i64(e, i));
+    e->across.loop = e->lanes ? s : NULL;
+    e->across.step = i;
+    if (!i) e->across.load = NULL;
     emit_block(e, &s->body);
   }
+  e->across.loop = outer;
+  e->across.step = step;
+  e->across.load = NULL;
 }
 
 // ---- chunks of lanes ----
@@ -431,6 +439,7 @@ static void emit_for(Emit *e, const LoopStmt *s) {
 
 static void emit_stmt(Emit *e, const LoopStmt *s) {
   new_statement(e);
+  e->across.always = s->kind == LS_LET || (s->kind == LS_STORE && !s->nguards);
   switch ((LoopStmtKind)s->kind) {
   case LS_FOR: emit_for(e, s); break;
   case LS_LET: e->var[s->var] = emit_expr(e, s->value); break;

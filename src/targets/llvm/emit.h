@@ -50,6 +50,18 @@ typedef struct Lin {
   LV narrow, off;
 } Lin;
 
+// The unrolled loop at hand inside a chunk of lanes, and the block of a strided load that was
+// transposed for its steps (emit_transpose.c).
+typedef struct Across {
+  const LoopStmt *loop;  // NULL: none
+  int64_t step;          // at hand
+  const LoopExpr *load;  // NULL: no block is held
+  int64_t first;         // step of the block's first column
+  LV mask;               // under which it was loaded
+  bool always;           // the statement at hand is run in every step: a block may be loaded in it
+  LV column[16];
+} Across;
+
 typedef struct Emit {
   const LoopKernel *k;
   const Machine *m;
@@ -75,7 +87,8 @@ typedef struct Emit {
   LV fault;      // a byte that is set once an integer operation had no result; NULL: none can
   bool checked;  // every access goes to `outside` instead when its index is not in the buffer
   LLVMBasicBlockRef outside;
-  LV zeros;      // 64 zero bytes, read in place of what a guard leaves out
+  LV zeros;  // 64 zero bytes, read in place of what a guard leaves out
+  Across across;
   IntMap memo;   // LoopExpr * -> LV, within a statement
   int64_t fmas;  // emulated so far
 } Emit;
@@ -126,6 +139,9 @@ void drop_guards(Emit *e, int n, const LoopBound *g);
 LV emit_expr(Emit *e, const LoopExpr *x);
 void emit_store(Emit *e, const LoopStmt *s);
 LV emit_constant(Emit *e, DType t, double f, int64_t i);
+
+// emit_transpose.c: a strided load; NULL where its elements are no part of a block.
+LV emit_transposed(Emit *e, const LoopExpr *x, Lin at, LV uniform, LV mask);
 
 // ---- operations (emit_op.c, emit_int.c, emit_cast.c) ----
 LV op_emit(Emit *e, LoopOp op, DType t, LV x, LV y, LV z);  // t: the operands' dtype

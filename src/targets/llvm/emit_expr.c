@@ -1,9 +1,9 @@
 // emit_expr.c -- expressions, loads and stores as LLVM IR.
 //
-// A vector load has one of seven forms: broadcast scalar, contiguous, reversed, repeated elements,
-// small stride (shuffled from contiguous loads), larger stride (lane by lane), gather.  Where a
-// guard is the same for all lanes, the address of a block of zeros replaces the buffer's; else the
-// access is masked.
+// A vector load has one of eight forms: broadcast scalar, contiguous, reversed, repeated elements,
+// small stride (shuffled from contiguous loads), a block transposed in registers
+// (emit_transpose.c), larger stride (lane by lane), gather.  Where a guard is the same for all
+// lanes, the address of a block of zeros replaces the buffer's; else the access is masked.
 //
 // Needs:      emit_lin gives the index as base + stride * lane where it has that form.
 // Guarantees: masked-out lanes and guarded-out elements access no memory.  Lanes that store to one
@@ -180,7 +180,8 @@ static LV emit_load(Emit *e, const LoopExpr *x) {
   if (at.vec || at.stride) {
     LV mask = both(e, e->mask, g.lanes);
     check_access(e, x->buffer, at, elem_bytes(x->dtype) / unit, g.uniform, mask);
-    r = load_lanes(e, x->dtype, unit, base, at, g.uniform, mask);
+    r = emit_transposed(e, x, at, g.uniform, mask);
+    if (!r) r = load_lanes(e, x->dtype, unit, base, at, g.uniform, mask);
   } else {
     LV safe = g.uniform;
     if (g.lanes && g.may_be_empty) safe = both(e, safe, any_lane(e, g.lanes));

@@ -14,7 +14,8 @@
 
 // Weights that few rows share are read once, and from afar: so many bytes before they are needed.
 enum { SCRATCH_MOST = 64 << 20 };  // bytes of a buffer
-enum { ITEMS_FEW = 12, ITEMS_MANY = 64, ROWS_FEW = 4, AHEAD = 2048 };
+enum { ITEMS_FEW = 12, ITEMS_MANY = 64, ROWS_FEW = 4, AHEAD = 2048, AHEAD_FAR = 8192 };
+enum { LANES_MANY = 16 };  // of a vector whose half takes half the time
 
 // ---- numbers ----
 
@@ -34,7 +35,7 @@ static int64_t contracted(const Contraction *c) {
 // ---- the tile ----
 
 // Columns: whole vectors, or the lowest power of two that holds all.
-static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
+static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m, bool transpose) {
   if (!ie_is_const(c->n)) return 2 * lanes;
   int64_t n = c->n->value, best = 2 * lanes;
   if (n < lanes) {
@@ -43,15 +44,22 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
     return p;
   }
   if (m <= 4 && n >= 16 * lanes && !c->conv) return 4 * lanes;  // weights are read once: wide runs
-  const int64_t width[] = {2 * lanes, 3 * lanes, lanes + lanes / 2, lanes};
-  const int64_t cost[] = {100, 103, 106, 115};  // per column, by what a tile of this width reaches
+  // Per column, by what a tile of this width reaches.  A long vector's half costs less than all of
+  // it, beside two or three others.
+  const struct {
+    int64_t halves, cost, words;
+  } width[] = {{4, 100, 100}, {6, 102, 103}, {5, 103, 0},
+               {7, 104, 0},   {3, 112, 106}, {2, 106, 115}};
   int64_t least = INT64_MAX;
   for (int i = 0; i < ARRAY_LEN(width); i++) {
-    if (width[i] < 1 || (c->depthwise && width[i] != lanes && width[i] != 2 * lanes)) continue;
-    int64_t padded = ceil_div(n, width[i]) * width[i] * (c->depthwise ? 100 : cost[i]);
+    int64_t halves = width[i].halves, cols = lanes * halves / 2;
+    int64_t cost = c->word ? width[i].words : width[i].cost;
+    if (cols < 1 || !cost || (c->depthwise && halves != 2 && halves != 4)) continue;
+    if (halves % 2 && (transpose || (halves > 3 && lanes < LANES_MANY))) continue;
+    int64_t padded = ceil_div(n, cols) * cols * (c->depthwise ? 100 : cost);
     if (padded < least) {
       least = padded;
-      best = width[i];
+      best = cols;
     }
   }
   return best;
@@ -60,6 +68,7 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
 static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
   int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
   int64_t mr = (regs - vectors - 1) / (vectors + c->row_sums);
+  if (nr % lanes && vectors > 2) mr = MAX(mr - 1, 1);  // half a vector's sums take a register more
   if (c->depthwise) mr = MIN(mr / 2, 8);  // lhs is a vector too, and shared by neighbouring taps
   return MAX(MIN(mr, 16), 1);
 }
@@ -191,6 +200,12 @@ static bool choose_blocks(const Contraction *c, const LowerTarget *t, int64_t by
   return true;
 }
 
+// Weights beyond the cache, of which the first tile of rows reads each panel from afar.
+static bool far_weights(const Contraction *c, const LowerTarget *t, int64_t bytes) {
+  return c->weight && !c->word && !c->conv && ie_is_const(c->m) && ie_is_const(c->n) &&
+         c->m->value > ROWS_FEW && contracted(c) * c->n->value * bytes > t->l2;
+}
+
 // What may be staged: all contracted sizes are numbers, and rows are no pixels of a line.
 static bool one_k(const Contraction *c) {
   bool ok = !c->image && !c->depthwise && c->nk > 0 && contracted(c) > 0;
@@ -207,7 +222,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                       .spill = expensive || p->rows_contiguous || c->row_sums,
                       .packed_dot = c->word > 0};
   s->transpose = p->rows_contiguous;
-  s->cols = choose_columns(c, lanes, m);
+  s->cols = choose_columns(c, lanes, m, s->transpose);
   schedule_keep(given, s);
   s->rows = most_rows(c, t, lanes, s->cols);
   schedule_keep(given, s);
@@ -238,6 +253,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
     choose_chunk(c, t->l2, bytes, s);
   }
   if (c->word && c->weight && m <= ROWS_FEW && !c->conv) s->prefetch = AHEAD;
+  if (far_weights(c, t, bytes)) s->prefetch = AHEAD_FAR;
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   if (c->depthwise || !last || !ie_is_const(last)) return;
   int64_t steps = contract_steps(c, last->value);

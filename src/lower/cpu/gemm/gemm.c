@@ -348,9 +348,11 @@ static int64_t coefficient(Dim sum, Dim sym) {
   return 0;
 }
 
-// Whether the first result is contiguous in the last axis of the rows, and columns at a distance
-// that is not known yet or so far apart that they push each other out of the cache: cache lines
-// that are 4096 bytes apart share a place in it.
+// Whether the first result is contiguous in the last axis of the rows, as channels first are.  Sums
+// of a few columns are stored in place all the same, unless they lie at a distance that is not
+// known yet or push each other out of the cache: cache lines 4096 bytes apart share a place in it.
+enum { COLUMNS_MANY = 8 };
+
 static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   ElementBuilder *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
@@ -361,7 +363,10 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   elem_shape(e, y, shape);
   Dim linear = elem_linear(e, y->rank, shape, at);
   int64_t stride = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
-  return coefficient(linear, index[c->row1 - 1]) == 1 && stride >= 0 && stride % 4096 == 0;
+  if (coefficient(linear, index[c->row1 - 1]) != 1 || stride < 0) return false;
+  bool many = ie_is_const(c->n) && c->n->value >= COLUMNS_MANY && c->acc == DT_F32 &&
+              c->phases < 2 && (!ie_is_const(c->m) || c->m->value >= COLUMNS_MANY);
+  return many || stride % 4096 == 0;
 }
 
 // Where lhs is made element by element of a concatenation along the last contracted axis, its

@@ -8,6 +8,8 @@
 //             order of K.  Nothing outside the operands is read; a tap outside the image is 0.
 #include "lower/contract/contract.h"
 
+enum { TRANSPOSED = 16 };  // steps of a block that is transposed
+
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
 static Dim add(Tiler *t, Dim a, Dim b) { return ie_add(t->e->pool, a, b); }
 
@@ -173,13 +175,15 @@ static Dim begin_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *dep
   return staged_place(t, k);
 }
 
-static bool stage_rhs(Tiler *t) {
+// Columns are contiguous along K: lanes go along the columns, and steps that are written out along
+// the last contracted axis, so that blocks of both are transposed in registers.
+static bool stage_columns(Tiler *t, const Dim *outer, Dim from, int64_t steps) {
   ElementBuilder *e = t->e;
   ContractPoint at;
-  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.cols)),
-                     col = add(t, t->col, j);
-  int depth = 1;
-  Dim all = begin_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
+  Dim k[CONTRACT_K];
+  memcpy(k, outer, sizeof k);
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols)), col = add(t, t->col, j);
+  k[t->c->nk - 1] = add(t, from, loop_for(&e->b, LOOP_UNROLL, "u", num(t, steps)));
   elem_forget(e);
   int before = e->nguards;
   if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
@@ -188,7 +192,25 @@ static bool stage_rhs(Tiler *t) {
   const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
   if (!x) return false;
+  Dim all = staged_place(t, k);
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j), x);
+  contract_close(t, 2);
+  return true;
+}
+
+static bool stage_rhs(Tiler *t) {
+  Contraction *c = t->c;
+  int last = c->nk - 1, depth = 0, inner = 0;
+  int64_t size = c->k[last]->value, whole = size / TRANSPOSED, rest = size % TRANSPOSED;
+  Dim k[CONTRACT_K] = {0};
+  for (int i = 0; i < last; i++) k[i] = contract_open(t, LOOP_SERIAL, "k", c->k[i], &depth);
+  if (whole) {
+    Dim from =
+        ie_mulc(t->e->pool, contract_open(t, LOOP_SERIAL, "k", num(t, whole), &inner), TRANSPOSED);
+    if (!stage_columns(t, k, from, TRANSPOSED)) return false;
+    contract_close(t, inner);
+  }
+  if (rest && !stage_columns(t, k, num(t, whole * TRANSPOSED), rest)) return false;
   contract_close(t, depth);
   return true;
 }
@@ -418,33 +440,52 @@ static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t t
   loop_end(&e->b);
 }
 
-bool contract_epilogue_of_tile(Tiler *t, int64_t rows) {
+// What is made of the sum at a row and a column of the tile.
+static bool finish_sum(Tiler *t, Dim r, Dim j) {
   ElementBuilder *e = t->e;
   int32_t from = t->sums >= 0 ? t->sums : t->acc;
-  if (t->sums >= 0) spill(t, rows, t->s.cols, t->acc, t->sums);
-  if (t->row_acc >= 0) spill(t, rows, ROW_LANES, t->row_acc, t->row_sums);
-  Dim r, j;
-  if (t->s.transpose) {
-    j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.cols));
-    r = loop_for(&e->b, LOOP_VECTOR, "r", num(t, rows));
-  } else {
-    r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
-    j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
-  }
-  Dim row, col = add(t, t->col, j);
+  Dim row = add(t, t->row, r), col = add(t, t->col, j);
   ContractPoint at;
   elem_forget(e);
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.cols), j)));
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
-  row = add(t, t->row, r);
   if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
   contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
   elem_unguard(e, 0);
   elem_forget(e);
-  loop_end(&e->b);
-  loop_end(&e->b);
+  return ok;
+}
+
+// Lanes go along the rows, and steps that are written out along the columns, so that blocks of
+// both are transposed in registers.
+static bool transposed_epilogue(Tiler *t, int64_t rows) {
+  ElementBuilder *e = t->e;
+  int64_t whole = t->s.cols / TRANSPOSED, rest = t->s.cols % TRANSPOSED;
+  for (int part = 0; part < 2; part++) {
+    int depth = 0;
+    if (!(part ? rest : whole)) continue;
+    Dim first = part ? num(t, whole * TRANSPOSED)
+                     : ie_mulc(e->pool, contract_open(t, LOOP_SERIAL, "j", num(t, whole), &depth),
+                               TRANSPOSED);
+    Dim r = loop_for(&e->b, LOOP_VECTOR, "r", num(t, rows));
+    Dim u = loop_for(&e->b, LOOP_UNROLL, "u", num(t, part ? rest : TRANSPOSED));
+    if (!finish_sum(t, r, add(t, first, u))) return false;
+    contract_close(t, depth + 2);
+  }
+  return true;
+}
+
+bool contract_epilogue_of_tile(Tiler *t, int64_t rows) {
+  ElementBuilder *e = t->e;
+  if (t->sums >= 0) spill(t, rows, t->s.cols, t->acc, t->sums);
+  if (t->row_acc >= 0) spill(t, rows, ROW_LANES, t->row_acc, t->row_sums);
+  if (t->s.transpose) return transposed_epilogue(t, rows);
+  Dim r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
+  bool ok = finish_sum(t, r, j);
+  contract_close(t, 2);
   return ok;
 }
 
