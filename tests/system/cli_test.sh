@@ -252,6 +252,7 @@ graph @"g"(%x: f32[1, 2, 8, 8]) {
   return y = %y
 }
 END
+expect 0 "made here" verify --precision bf16 examples/digits/digits.onnx
 expect 0 ": 0 contractions in bf16" verify --precision bf16 "$tmp/depthwise.tir"
 TENON_BLOCK_THREADS=64 expect 0 ": 1 contractions in bf16" verify --precision bf16 "$tmp/depthwise.tir"
 expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --fold-limit 1M
