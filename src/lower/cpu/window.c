@@ -78,6 +78,7 @@ static bool read_conv(WindowKernel *w, const Node *n) {
   if (!dtype_is_float(x->dtype) || !ie_is_const(k->dims[0]) || !ie_is_const(x->dims[1]))
     return false;
   if (x->dims[1]->value != at->group || k->dims[0]->value % at->group) return false;
+  if (at->group == 1 && k->dims[0]->value > 1) return false;  // a GEMM over one channel
   for (int d = 2; d < k->rank; d++) {
     if (!ie_is_const(k->dims[d])) return false;
     kernel[d - 2] = k->dims[d]->value;

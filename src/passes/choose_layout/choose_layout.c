@@ -97,7 +97,8 @@ static bool is_depthwise(const Layout *l, const Node *n) {
   if (n->op != OP_conv || l->g->traits->gpu) return false;
   const Type *x = type_of(n->src[0]), *w = type_of(n->src[1]);
   return w->rank >= 3 && x->rank == w->rank && ie_is(w->dims[1], 1) && dtype_is_float(x->dtype) &&
-         ie_is(x->dims[1], ((const conv_attrs *)n->attrs)->group);
+         ie_is(x->dims[1], ((const conv_attrs *)n->attrs)->group) &&
+         (!ie_is(x->dims[1], 1) || ie_is(w->dims[0], 1));
 }
 
 // What the order decides, in bytes.
