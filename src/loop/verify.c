@@ -543,6 +543,8 @@ static void open_threads(Verifier *v, const LoopStmt *s) {
 static tenon_status prove_rounds(Verifier *v, const LoopStmt *s) {
   Mark m = enter(v);
   bool where = s->kind == LS_FOR && s->loop == LOOP_WHERE;
+  if (s->kind == LS_FOR && s->loop == LOOP_THREAD)
+    for (int i = 0; i < NFORMS; i++) v->outside[i] = v->p[i].sym.n;
   TRY(open_sym(v, s->sym, s->extent, where ? s->index : NULL));
   if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) {
     v->item = digits_of(&v->digits, s->sym);

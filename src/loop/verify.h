@@ -65,6 +65,7 @@ typedef struct Verifier {
   Disjoint *disjoint;          // by buffer and form
   int64_t threads;             // of a thread block; 0: there are none
   Dim thread;                  // the variable of the thread loop around; NULL: none
+  int64_t outside[NFORMS];     // symbols that were opened before the thread loop around
   bool *stored;                // by buffer: the thread loop stores to it
   Disjoint *threads_disjoint;  // as `disjoint`, in one thread loop
   IntMap checked;              // node -> statement: was looked at

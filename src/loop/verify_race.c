@@ -9,22 +9,27 @@
 // read off the element first, whole or digit by digit, and then the digit off the symbol's value.
 // T is not known beforehand: every one that fits is kept, until the next access rules it out; only
 // those are tried then.
+//
+// Among the threads of a block, c may also hold what is the same for all of them: the work item and
+// the loops around the thread loop.
 #include "loop/verify.h"
 
-// No symbol but dims.
-static bool only_dims(const Prover *p, Dim e) {
+// No symbol but dims, and the first `outer` ones that were opened.
+static bool only_outer(const Prover *p, int64_t outer, Dim e) {
   if (e->kind == IE_CONST) return true;
   if (e->kind == IE_SYM) {
     int64_t at = prover_find(p, e);
-    return at >= 0 && !p->sym.v[at].extent;
+    return at >= 0 && (at < outer || !p->sym.v[at].extent);
   }
   if (e->kind == IE_POISON) return false;
-  if (e->kind != IE_SUM) return only_dims(p, e->a) && only_dims(p, e->b);
+  if (e->kind != IE_SUM) return only_outer(p, outer, e->a) && only_outer(p, outer, e->b);
   for (int i = 0; i < e->nterms; i++)
     for (int j = 0; j < e->term[i].natoms; j++)
-      if (!only_dims(p, e->term[i].atom[j])) return false;
+      if (!only_outer(p, outer, e->term[i].atom[j])) return false;
   return true;
 }
+
+static bool only_dims(const Prover *p, Dim e) { return only_outer(p, 0, e); }
 
 // e without its terms that are multiples of `modulus`, and without a negative constant, which is
 // *offset.  Of a constant beyond the modulus the remainder is left.
@@ -56,6 +61,7 @@ typedef struct Search {
   Verifier *split;  // knows guards whose symbols are decomposed; NULL: none are
   const Claims *wanted;
   Claims *out;
+  int64_t outer;  // so many symbols are the same for all that is told apart
 } Search;
 
 static bool is_wanted(const Search *f, const Claim *before, Dim s, Dim t) {
@@ -79,20 +85,42 @@ static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset
   out->v[out->n++] = c;
 }
 
+// Moves the terms of *l that are the same for all to the offset.
+static void set_off_outer(const Search *f, Dim *l, Dim *offset) {
+  IntPool *pool = f->p->pool;
+  Dim all = *l;
+  for (int i = 0; i < all->nterms; i++) {
+    Dim term = dim_term(pool, &all->term[i], -1);
+    if (!only_outer(f->p, f->outer, term)) continue;
+    *l = ie_sub(pool, *l, term);
+    *offset = ie_add(pool, *offset, term);
+  }
+}
+
 // What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative
-// constant may be set off, or belong to what is left: steps that are counted from the end.
+// constant may be set off, or belong to what is left: steps that are counted from the end.  What is
+// the same for all is set off where nothing else fits.
 static void try_modulus(const Search *f, Dim w, Dim s, Dim r, Dim t, const Claim *before) {
   Prover *p = f->p;
   IntPool *pool = p->pool;
   if (!is_wanted(f, before, s, t)) return;
-  Dim offset, l = below(p, r, t, &offset);
-  for (int i = 0; i < 2; i++) {
+  Dim offset, rest = below(p, r, t, &offset);
+  for (int i = 0; i < 3; i++) {
+    Dim l = rest, off = offset;
+    if (i == 1) {
+      if (ie_is(offset, 0)) continue;
+      l = ie_add(pool, rest, offset);
+      off = pool->zero;
+    }
+    if (i == 2) {
+      if (!f->outer) return;
+      set_off_outer(f, &l, &off);
+    }
     bool fits = !ie_is_poison(l) && prove_ge0(p, l) && prove_lt(p, l, s);
     if (fits && t) fits = prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t);
-    if (fits) add_claim(f->out, before, s, t, offset);
-    if (fits || ie_is(offset, 0)) return;
-    l = ie_add(pool, l, offset);
-    offset = pool->zero;
+    if (!fits) continue;
+    add_claim(f->out, before, s, t, off);
+    return;
   }
 }
 
@@ -138,7 +166,7 @@ static void claims_digits(const Search *f, Dim e, const Digits *d, const Claim *
     Claims more = {.n = 0};
     if (d->digit[i]->kind != IE_SYM) continue;
     for (int j = 0; j < out->n; j++)
-      claims_direct(&(Search){f->p, NULL, f->wanted, &more}, e, d->digit[i], d->size[i],
+      claims_direct(&(Search){f->p, NULL, f->wanted, &more, f->outer}, e, d->digit[i], d->size[i],
                     &out->v[j]);
     *out = more;
   }
@@ -169,7 +197,7 @@ static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *befo
     ProverSym g = p->sym.v[i];
     if (!g.value || !dim_has(g.value, w) || !dim_has(e, g.sym)) continue;
     Claims first = {.n = 0};
-    claims_direct(&(Search){p, NULL, f->wanted, &first}, e, g.sym, g.extent, before);
+    claims_direct(&(Search){p, NULL, f->wanted, &first, f->outer}, e, g.sym, g.extent, before);
     for (int j = 0; j < first.n; j++) claims_of(f, g.value, w, size, &first.v[j], depth + 1);
   }
   if (f->split && depth < 3) claims_split(f, e, w, size, before, depth);
@@ -190,6 +218,7 @@ static void keep_common(Claims *a, const Claims *b) {
 // the one that cannot.
 static bool disjoint(Verifier *v, const Digits *item, Form form, Disjoint *a, Dim index,
                      Dim *digit) {
+  int64_t outer = item == v->item ? 0 : v->outside[form];
   int n = form == AS_DIGITS ? item->n : 1;
   bool first = !a->seen;
   a->seen = true;
@@ -199,7 +228,8 @@ static bool disjoint(Verifier *v, const Digits *item, Form form, Disjoint *a, Di
     if (w->kind != IE_SYM || size->hi <= 1) continue;
     Claims now = {.n = 0};
     Claim none = {.n = 0};
-    Search f = {&v->p[form], form == AS_DIGITS ? v : NULL, first ? NULL : &a->claims[i], &now};
+    Search f = {&v->p[form], form == AS_DIGITS ? v : NULL, first ? NULL : &a->claims[i], &now,
+                outer};
     claims_of(&f, index, w, size, &none, 0);
     if (first)
       a->claims[i] = now;

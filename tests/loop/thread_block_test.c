@@ -45,6 +45,17 @@ TEST(thread_block_text_and_sizes) {
   "kernel @k (%x: f32[16], %n: i64[2], out %y: f32[16]) {\n shared %s: f32[8]\n scratch %c: "      \
   "f32[8]\n register %r: f32[16]\n parallel i < 2 {\n" body " }\n}\n"
 
+// What is the same for all threads does not keep them from being told apart, wherever it stands.
+TEST(thread_block_threads_are_told_apart_in_a_row) {
+  static const char text[] = "kernel @k (%x: f32[45], out %y: f32[45]) {\n parallel i < 3 {\n"
+                             " for s < 2 {\n thread t < 8 {\n where g = 8*s + t < 15 {\n"
+                             " store %y[15*i + g] = %x[15*i + g]\n }\n }\n }\n }\n}\n";
+  LoopFixture f;
+  if (!loop_fixture_read(&f, text)) return;
+  if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
+  loop_fixture_free(&f);
+}
+
 TEST(thread_block_mistakes_are_refused) {
   static const char *const bad[][2] = {
       {KERNEL("thread t < 8 {\n for j < 2 {\n let %v0: f32 = %x[j]\n }\n store %s[0] = 0.0\n }\n"),
@@ -57,6 +68,10 @@ TEST(thread_block_mistakes_are_refused) {
       {KERNEL("thread t < 8 {\n store %c[0] = %x[t]\n }\n"), "threads may meet in %c"},
       {KERNEL("thread t < 8 {\n store %y[8*i] = %x[t]\n }\n"), "threads may meet in %y"},
       {KERNEL("thread t < 8 {\n store %y[t] = %x[t]\n }\n"), "work items may meet in %y"},
+      // offsets that are the same for all threads, but not for both accesses
+      {KERNEL("for j < 2 {\n thread t < 8 {\n where g = t + 3*j < 8 {\n store %s[g] = 1.0\n }\n"
+              " where h = t + 2*j < 8 {\n store %s[h] = 2.0\n }\n }\n }\n"),
+       "threads may meet in %s"},
       {KERNEL("thread t < 8 {\n store %y[8*i + t] = where(g = t - 1 < 8) %y[8*i + g]\n }\n"),
        "threads may meet in %y"},
       {KERNEL("thread t < 8 {\n store %r[t] = %x[t]\n }\n"), "a thread's number of them"},

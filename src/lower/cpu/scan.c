@@ -8,6 +8,7 @@
 // Guarantees: elements are added in order, floats in f64 as in the reference evaluation; `cols` is
 //             FREE.  `exclusive` and `reverse` are as in ONNX.
 #include "lower/cpu/reduce.h"
+#include "lower/cpu/scan.h"
 
 #include "eval/index.h"
 
@@ -17,17 +18,7 @@
 SCHEDULE_STRUCT(Scan, SCAN_SCHEDULE);
 SCHEDULE_TABLE(Scan, SCAN_SCHEDULE);
 
-typedef struct Scan {
-  ElementBuilder e;
-  ScanSchedule s;
-  const Node *node;
-  const Type *type;
-  int axis, vector;  // vector: the axis that lanes go along, or -1
-  Dim shape[MAX_RANK], index[MAX_RANK];
-  const LoopExpr *value;
-} Scan;
-
-static const LoopExpr *give_value(void *ctx, const Dim *index) {
+const LoopExpr *scan_value(void *ctx, const Dim *index) {
   const Scan *s = ctx;
   for (int d = 0; d < s->type->rank; d++)
     if (index[d] != s->index[d] && !ie_is(s->shape[d], 1)) return NULL;
@@ -70,7 +61,7 @@ static void open_item(Scan *s, Dim *first, Dim *width) {
   *width = p->one;
   for (int i = 0; i < s->type->rank; i++)
     if (i != s->axis && i != s->vector) items = ie_mul(p, items, outer[n++] = s->shape[i]);
-  if (s->vector >= 0) chunks = ie_ceildiv(p, s->shape[s->vector], ie_const(p, s->s.cols));
+  if (s->vector >= 0) chunks = ie_ceildiv(p, s->shape[s->vector], ie_const(p, s->cols));
   Dim all = ie_mul(p, items, chunks), item = loop_for(&e->b, LOOP_PARALLEL, "item", all);
   if (ie_is(all, 1)) item = p->zero;
   Dim chunk = ie_is(chunks, 1) ? p->zero : n ? ie_mod(p, item, chunks) : item;
@@ -80,12 +71,24 @@ static void open_item(Scan *s, Dim *first, Dim *width) {
   for (int i = 0; i < s->type->rank; i++)
     if (i != s->axis && i != s->vector) s->index[i] = at[n++];
   if (s->vector < 0) return;
-  *first = ie_mulc(p, chunk, s->s.cols);
+  *first = ie_mulc(p, chunk, s->cols);
   *width = s->shape[s->vector];
-  if (ie_is_const(*width) && (*width)->value % s->s.cols == 0)
-    *width = ie_const(p, s->s.cols);
+  if (ie_is_const(*width) && (*width)->value % s->cols == 0)
+    *width = ie_const(p, s->cols);
   else if (!ie_is(chunks, 1))
-    *width = ie_min(p, ie_const(p, s->s.cols), ie_sub(p, s->shape[s->vector], *first));
+    *width = ie_min(p, ie_const(p, s->cols), ie_sub(p, s->shape[s->vector], *first));
+}
+
+bool scan_store(Scan *s) {
+  ElementBuilder *e = &s->e;
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Node *n = e->body->result[i];
+    Dim index[MAX_RANK];
+    const LoopExpr *y = elem_at(e, elem_core(n), s->index);
+    if (!y) return false;
+    loop_store(&e->b, elem_result(e, i), elem_place(e, n, s->index, index), y);
+  }
+  return true;
 }
 
 static bool step(Scan *s, int32_t sums, Dim lane, bool product) {
@@ -100,19 +103,16 @@ static bool step(Scan *s, int32_t sums, Dim lane, bool product) {
       loop_let(&e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
   s->value = loop_let(&e->b, loop_cast(k, s->type->dtype, at->exclusive ? before : now));
   loop_store(&e->b, sums, lane, now);
-  for (int i = 0; i < e->fused->nres; i++) {
-    const Node *n = e->body->result[i];
-    Dim index[MAX_RANK];
-    const LoopExpr *y = elem_at(e, elem_core(n), s->index);
-    if (!y) return false;
-    loop_store(&e->b, elem_result(e, i), elem_place(e, n, s->index, index), y);
-  }
-  return true;
+  return scan_store(s);
+}
+
+bool scan_begin(Scan *s, Lowering *lo, const Node *fused) {
+  return elem_begin(&s->e, lo, fused, NULL, 0) && find_scan(s);
 }
 
 static void *scan_match(Lowering *lo, const Node *fused) {
   Scan *s = arena_new(lo->arena, Scan);
-  return elem_begin(&s->e, lo, fused, NULL, 0) && find_scan(s) ? s : NULL;
+  return scan_begin(s, lo, fused) ? s : NULL;
 }
 
 static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
@@ -132,7 +132,7 @@ static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *
 static bool scan_build(void *match, const void *fields, Lowered *out) {
   Scan *s = match;
   ElementBuilder *e = &s->e;
-  s->s = *(const ScanSchedule *)fields;
+  s->cols = ((const ScanSchedule *)fields)->cols;
   IntPool *p = e->pool;
   bool product = s->node->op == OP_cum_prod, lanes = s->vector >= 0;
   const cum_attrs *at = s->node->attrs;
@@ -140,9 +140,9 @@ static bool scan_build(void *match, const void *fields, Lowered *out) {
   Dim first, width, lane = p->zero;
   elem_shape(e, s->type, s->shape);
   Dim last = lanes ? s->shape[s->vector] : p->one;
-  bool fixed = ie_is_const(last) && (last->value < s->s.cols || last->value % s->s.cols == 0);
+  bool fixed = ie_is_const(last) && (last->value < s->cols || last->value % s->cols == 0);
   int32_t sums = loop_buffer(e->k, lanes && fixed ? LOOP_REGISTER : LOOP_SCRATCH, "sums", t,
-                             ie_const(p, lanes ? s->s.cols : 1), false);
+                             ie_const(p, lanes ? s->cols : 1), false);
   loop_begin(&e->b, e->k);
   open_item(s, &first, &width);
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
@@ -156,7 +156,7 @@ static bool scan_build(void *match, const void *fields, Lowered *out) {
   s->index[s->axis] = i;
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
   if (lanes) s->index[s->vector] = ie_add(p, first, lane);
-  elem_give(e, s->node, give_value, s);
+  elem_give(e, s->node, scan_value, s);
   if (!step(s, sums, lane, product)) return false;
   for (int n = 0; n < 2 + lanes; n++) loop_end(&e->b);
   elem_finish(e, out);

@@ -6,8 +6,7 @@
 // Needs:      the op is the kernel's only result; with a reduction no f16, bf16 or bool, which the
 //             host evaluates.  The length of an index vector is constant.
 // Guarantees: updates are applied in order.  Each index from data is checked when the kernel runs.
-#include "lower/element/element.h"
-#include "lower/template.h"
+#include "lower/cpu/scatter.h"
 
 #include "eval/index.h"
 
@@ -16,17 +15,6 @@
     "elements of the last axis per work item, where no index is for it")
 SCHEDULE_STRUCT(Scatter, SCATTER_SCHEDULE);
 SCHEDULE_TABLE(Scatter, SCATTER_SCHEDULE);
-
-typedef struct Scatter {
-  ElementBuilder e;
-  const Node *node;
-  int mode;  // ScatterMode
-  ScatterSchedule s;
-  bool shared[MAX_RANK];  // axes that items are for
-  bool cut;               // the last axis is cut into pieces, which are items
-  Dim at[MAX_RANK];       // of the item
-  Dim first, width;       // of its piece of the last axis
-} Scatter;
 
 static bool find_scatter(Scatter *s) {
   const Body *b = s->e.body;
@@ -72,7 +60,7 @@ static void open_items(Scatter *s) {
   for (int d = 0; d <= last; d++)
     if (s->shared[d]) items = ie_mul(p, items, outer[n++] = shape[d]);
   if (s->cut)
-    items = ie_mul(p, items, outer[n++] = ie_ceildiv(p, shape[last], ie_const(p, s->s.cols)));
+    items = ie_mul(p, items, outer[n++] = ie_ceildiv(p, shape[last], ie_const(p, s->cols)));
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
   n = 0;
@@ -81,8 +69,8 @@ static void open_items(Scatter *s) {
   s->first = p->zero;
   s->width = shape[last];
   if (!s->cut) return;
-  s->first = ie_mulc(p, at[n], s->s.cols);
-  s->width = ie_min(p, ie_const(p, s->s.cols), ie_sub(p, shape[last], s->first));
+  s->first = ie_mulc(p, at[n], s->cols);
+  s->width = ie_min(p, ie_const(p, s->cols), ie_sub(p, shape[last], s->first));
 }
 
 // Opens a loop over an axis; of the last one, of the item's piece.
@@ -111,20 +99,23 @@ static bool copy_data(Scatter *s) {
   return true;
 }
 
-// Joins an update to what is there, at an index of the result.
-static bool put(Scatter *s, const LoopExpr *x, const Dim *at) {
+const LoopExpr *scatter_joined(const Scatter *s, const LoopExpr *old, const LoopExpr *x) {
   static const LoopOp op[] = {[SCATTER_ADD] = LOOP_add,
                               [SCATTER_MUL] = LOOP_mul,
                               [SCATTER_MIN] = LOOP_min,
                               [SCATTER_MAX] = LOOP_max};
+  return s->mode == SCATTER_NONE ? x : loop_op(s->e.k, op[s->mode], old, x, NULL);
+}
+
+// Joins an update to what is there, at an index of the result.
+static bool put(Scatter *s, const LoopExpr *x, const Dim *at) {
   ElementBuilder *e = &s->e;
   Dim shape[MAX_RANK];
   int32_t y = elem_result(e, 0);
   if (!x) return false;
   elem_shape(e, type_of(s->node), shape);
   Dim to = elem_linear(e, type_of(s->node)->rank, shape, at);
-  if (s->mode != SCATTER_NONE) x = loop_op(e->k, op[s->mode], loop_load(e->k, y, to), x, NULL);
-  loop_store(&e->b, y, to, x);
+  loop_store(&e->b, y, to, scatter_joined(s, loop_load(e->k, y, to), x));
   return true;
 }
 
@@ -183,10 +174,14 @@ static bool put_blocks(Scatter *s) {
   return true;
 }
 
+bool scatter_begin(Scatter *s, Lowering *lo, const Node *fused) {
+  return elem_begin(&s->e, lo, fused, NULL, 0) && find_scatter(s) &&
+         !type_is_empty(type_of(s->node));
+}
+
 static void *scatter_match(Lowering *lo, const Node *fused) {
   Scatter *s = arena_new(lo->arena, Scatter);
-  if (!elem_begin(&s->e, lo, fused, NULL, 0) || !find_scatter(s)) return NULL;
-  if (type_is_empty(type_of(s->node))) return NULL;
+  if (!scatter_begin(s, lo, fused)) return NULL;
   find_items(s);
   return s;
 }
@@ -207,7 +202,7 @@ static bool scatter_choose(void *match, const LowerTarget *t, const ScheduleGive
 static bool scatter_build(void *match, const void *fields, Lowered *out) {
   Scatter *s = match;
   ElementBuilder *e = &s->e;
-  s->s = *(const ScatterSchedule *)fields;
+  s->cols = ((const ScatterSchedule *)fields)->cols;
   loop_begin(&e->b, e->k);
   open_items(s);
   bool elements = s->node->op == OP_scatter_elements,

@@ -8,8 +8,7 @@
 //             elements; results with top_k's shape.  Other axes may be dynamic.
 // Guarantees: the order of the reference evaluation: equal elements by place, -0 equal to 0.  Keys
 //             are integers, so every field is FREE.
-#include "lower/element/element.h"
-#include "lower/template.h"
+#include "lower/cpu/topk.h"
 
 #include "eval/index.h"
 #include "ir/internal.h"
@@ -22,21 +21,6 @@ enum { MOST_RESULTS = 64, MOST_KEYS = 1 << 16, LANES = 32, LONG_ROW = 256, MOST_
   I(T, block, 0, 0, 1 << 16, 0, FREE, "keys per block with a stored maximum; 0: no blocks")
 SCHEDULE_STRUCT(Topk, TOPK_SCHEDULE);
 SCHEDULE_TABLE(Topk, TOPK_SCHEDULE);
-
-typedef struct TopK {
-  ElementBuilder e;
-  const Node *node;
-  const Type *type;  // of what is searched
-  int axis;
-  DType key;
-  Dim shape[MAX_RANK], index[MAX_RANK];
-  Dim result;                          // number of the result at hand
-  int32_t keys, last_key, last_place;  // scratch
-  int32_t greatest;  // of each block, of what comes after the last result; -1: there are no blocks
-  int64_t block;     // keys of one
-  int lanes;
-  const LoopExpr *value[2];
-} TopK;
 
 typedef struct Given {
   TopK *t;
@@ -64,6 +48,7 @@ static DType key_dtype(DType t) {
   return DT_I32;
 }
 
+// The one top_k of the body, of constant sizes.
 static bool find_top_k(TopK *t) {
   NodeList all = body_order(t->e.lo->g, t->e.body, t->e.a);
   for (int64_t i = 0; i < all.n; i++) {
@@ -77,9 +62,9 @@ static bool find_top_k(TopK *t) {
   t->axis = elem_axis(((const top_k_attrs *)t->node->attrs)->axis, t->type->rank);
   Dim k = t->node->type[0]->dims[t->axis], n = t->type->dims[t->axis];
   t->key = key_dtype(t->type->dtype);
-  if (!lower_is_static(t->e.lo, k) || !lower_is_static(t->e.lo, n)) return false;
-  if (n->value > MOST_KEYS) return false;
-  if (k->value < 1 || k->value > MOST_OF_BLOCKS) return false;
+  if (!lower_is_static(t->e.lo, k) || !lower_is_static(t->e.lo, n) || k->value < 1) return false;
+  t->k = k->value;
+  t->n = n->value;
   for (int i = 0; i < t->type->rank; i++)
     if (ie_is(t->type->dims[i], 0)) return false;
   for (int i = 0; i < t->e.fused->nres; i++)
@@ -93,7 +78,7 @@ static bool find_top_k(TopK *t) {
 
 // An integer that orders as x does: of floats the bits, turned where they are negative; -0 is 0,
 // NaN the greatest.
-static const LoopExpr *key_of(TopK *t, const LoopExpr *x) {
+const LoopExpr *topk_key(TopK *t, const LoopExpr *x) {
   LoopKernel *k = t->e.k;
   bool wide = t->key == DT_I64;
   const LoopExpr *most = loop_int(k, t->key, wide ? INT64_MAX : INT32_MAX), *key;
@@ -215,7 +200,7 @@ static const LoopExpr *find_next(TopK *t) {
   return place;
 }
 
-static bool store_results(TopK *t) {
+bool topk_store(TopK *t) {
   ElementBuilder *e = &t->e;
   Dim at[MAX_RANK], out[MAX_RANK];
   memcpy(at, t->index, sizeof at);
@@ -229,9 +214,13 @@ static bool store_results(TopK *t) {
   return true;
 }
 
+bool topk_begin(TopK *t, Lowering *lo, const Node *fused) {
+  return elem_begin(&t->e, lo, fused, NULL, 0) && find_top_k(t);
+}
+
 static void *topk_match(Lowering *lo, const Node *fused) {
   TopK *t = arena_new(lo->arena, TopK);
-  return elem_begin(&t->e, lo, fused, NULL, 0) && find_top_k(t) ? t : NULL;
+  return topk_begin(t, lo, fused) && t->n <= MOST_KEYS && t->k <= MOST_OF_BLOCKS ? t : NULL;
 }
 
 static bool topk_choose(void *match, const LowerTarget *target, const ScheduleGiven *given,
@@ -275,7 +264,7 @@ static bool topk_build(void *match, const void *fields, Lowered *out) {
   t->index[t->axis] = loop_for(&e->b, LOOP_VECTOR, "i", n);
   const LoopExpr *x = elem_at(e, t->node->src[0], t->index);
   if (!x) return false;
-  loop_store(&e->b, t->keys, t->index[t->axis], key_of(t, x));
+  loop_store(&e->b, t->keys, t->index[t->axis], topk_key(t, x));
   loop_end(&e->b);
   const LoopExpr *before = loop_int(k, t->key, t->key == DT_I64 ? INT64_MAX : INT32_MAX);
   const LoopExpr *nowhere = loop_int(k, DT_I64, -1);
@@ -287,7 +276,7 @@ static bool topk_build(void *match, const void *fields, Lowered *out) {
   t->value[1] = find_next(t);
   t->index[t->axis] = loop_bind(&e->b, "at", t->value[1], n, "top_k found no element");
   t->value[0] = elem_at(e, t->node->src[0], t->index);
-  if (!t->value[0] || !store_results(t)) return false;
+  if (!t->value[0] || !topk_store(t)) return false;
   loop_end(&e->b);
   loop_end(&e->b);
   elem_finish(e, out);

@@ -3,11 +3,11 @@
 // Adjacent elements go to adjacent threads.  Large results get vector accesses: as many elements
 // per thread as 16 bytes of the widest result hold, where rows are multiples of that.  For a
 // transposed matrix adjacent threads take adjacent rows, contiguous in the operand, and a block
-// takes several such runs, so that stores coalesce too.
+// takes several such runs, so that stores coalesce too.  Where results have several shapes, a
+// thread does the element of its number in each.
 //
-// Needs:      LowerTarget.block_threads; results of one shape, none empty.  Sizes may be dynamic.
-// Guarantees: every field is FREE: an element is the same expression in every thread.  Kernels with
-//             several result shapes are left to template pointwise.
+// Needs:      LowerTarget.block_threads; no result is empty.  Sizes may be dynamic.
+// Guarantees: every field is FREE: an element is the same expression in every thread.
 #include "lower/gpu/thread_loops.h"
 #include "lower/cpu/pointwise.h"
 #include "rules/shape.h"
@@ -29,6 +29,7 @@ typedef struct Places {
   Dim count;     // runs of elements
   int64_t side;  // elements of a run
   bool flat;
+  bool several;  // shapes of results: `all` is the largest, and a thread does one element of each
 } Places;
 
 // Element `c` of a run.
@@ -106,12 +107,20 @@ static void count_runs(Places *p, int64_t side) {
 static void *pointwise_block_match(Lowering *lo, const Node *fused) {
   Places *p = arena_new(lo->arena, Places);
   const Type *t = fused->type[0];
-  lo->why = "its results have several shapes, or no elements";
+  lo->why = "its results have no elements";
   if (fused->nres < 1) return NULL;
-  for (int i = 0; i < fused->nres; i++)
-    if (type_is_empty(fused->type[i]) || !type_same_dims(t, fused->type[i])) return NULL;
+  for (int i = 0; i < fused->nres; i++) {
+    if (type_is_empty(fused->type[i])) return NULL;
+    p->several |= !type_same_dims(t, fused->type[i]);
+  }
   if (!elem_begin(&p->e, lo, fused, NULL, 0)) return NULL;
   find_places(&p->e, t, p);
+  for (int i = 1; p->several && i < fused->nres; i++) {
+    Places other = *p;
+    find_places(&p->e, fused->type[i], &other);
+    p->all = ie_max(p->e.pool, p->all, other.all);
+  }
+  p->flat &= !p->several;
   return p;
 }
 
@@ -120,6 +129,10 @@ static bool pointwise_block_choose(void *match, const LowerTarget *target,
   Places p = *(const Places *)match;
   PointwiseBlockSchedule *s = fields;
   (void)target;
+  if (p.several) {
+    *s = (PointwiseBlockSchedule){.runs = 1, .vector = 1};
+    return true;
+  }
   s->vector = side_of(&p.e, &p, p.all);
   schedule_keep(given, s);
   count_runs(&p, s->vector);
@@ -137,11 +150,41 @@ static bool pointwise_block_legal(const void *match, const LowerTarget *target, 
   bool whole = ie_is(ie_mod(p.e.pool, last, ie_const(p.e.pool, s->vector)), 0);
   (void)target;
   if (whole) count_runs(&p, s->vector);
-  *why = !whole ? "vector does not divide the last axis"
+  *why = p.several && (s->runs > 1 || s->vector > 1 || s->transpose)
+             ? "results of several shapes go by runs=1 vector=1 transpose=false"
+         : !whole ? "vector does not divide the last axis"
          : s->transpose && (s->runs > 1 || !is_transposed(&p.e, &p))
              ? "transpose is for a transposed matrix of whole blocks, with runs=1"
              : NULL;
   return !*why;
+}
+
+// One element of each result.
+static bool build_several(Places *places, Lowered *out) {
+  ElementBuilder *e = &places->e;
+  IntPool *p = e->pool;
+  int64_t threads = e->lo->target.block_threads;
+  loop_begin(&e->b, e->k);
+  Dim items = ie_ceildiv(p, places->all, ie_const(p, threads));
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items), thread = thread_loop(e);
+  for (int i = 0; i < e->fused->nres; i++) {
+    Dim shape[MAX_RANK], index[MAX_RANK], all = p->one;
+    const Type *t = e->fused->type[i];
+    int depth = 0;
+    elem_shape(e, t, shape);
+    for (int d = 0; d < t->rank; d++) all = ie_mul(p, all, shape[d]);
+    Dim at = ie_add(p, ie_mulc(p, item, threads), thread);
+    at = thread_guard(e, at, all, &depth);
+    elem_split(e, at, t->rank, shape, index);
+    const LoopExpr *x = elem_at(e, e->body->result[i], index);
+    if (!x) return false;
+    loop_store(&e->b, elem_result(e, i), at, x);
+    thread_close(e, depth);
+    elem_forget(e);
+  }
+  thread_close(e, 2);
+  elem_finish(e, out);
+  return true;
 }
 
 static bool pointwise_block_build(void *match, const void *fields, Lowered *out) {
@@ -149,6 +192,7 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
   ElementBuilder *e = &places->e;
   IntPool *p = e->pool;
   const PointwiseBlockSchedule *s = fields;
+  if (places->several) return build_several(places, out);
   count_runs(places, s->vector);
   int64_t threads = e->lo->target.block_threads, each = s->runs;
   loop_begin(&e->b, e->k);

@@ -21,7 +21,7 @@
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
-enum { ROUNDS = 32, SIDE = 4, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
+enum { ROUNDS = 32, SIDE = 4, ALONE = 8, AT_ONCE = 32, PARTS = 8, THREADS_MOST = 1024 };
 // Operands that are the same for all rows; bytes of a line of memory, and of one access; rows are
 // few up to so many for a multiprocessor, and a thread has so many elements then; rows of a group
 // whose number is not known.
@@ -57,6 +57,7 @@ typedef struct BlockReduce {
   Dim item, t, in_group, lane;   // where the thread stands
   Dim round;                     // of the element at hand
   int depth;                     // loops inside the thread loop
+  bool stores;                   // results with an element for each of the rows'
   int32_t row_sum[SUMS];         // registers
   Part part[PARTS];
   int nparts;
@@ -98,9 +99,9 @@ static void open_threads(BlockReduce *g) {
   g->in_group = g->along ? ie_div(p, g->t, lanes) : ie_mod(p, g->t, rows);
   g->lane = g->along ? ie_mod(p, g->t, lanes) : ie_div(p, g->t, rows);
   Dim row = ie_add(p, ie_mulc(p, g->item, g->rows), g->in_group);
-  row = thread_guard(e, row, g->count, &g->depth);
   for (int i = 0; i < r->type->rank; i++)
     if (!r->over[i]) outer[n++] = r->shape[i];
+  row = thread_apart(e, row, g->count, n, outer, g->rows, &g->depth);
   elem_split(e, row, n, outer, at);
   n = 0;
   for (int i = 0; i < r->type->rank; i++) r->index[i] = r->over[i] ? p->zero : at[n++];
@@ -111,13 +112,18 @@ static void close_threads(BlockReduce *g) {
   elem_forget(&g->r.e);
 }
 
+static int row_shape(const Rows *r, Dim *shape) {
+  int n = 0;
+  for (int i = 0; i < r->type->rank; i++)
+    if (r->over[i]) shape[n++] = r->shape[i];
+  return n;
+}
+
 // The element's index from its place in the row.
 static void set_place(BlockReduce *g, Dim place) {
   Rows *r = &g->r;
   Dim shape[MAX_RANK], at[MAX_RANK];
-  int n = 0;
-  for (int i = 0; i < r->type->rank; i++)
-    if (r->over[i]) shape[n++] = r->shape[i];
+  int n = row_shape(r, shape);
   elem_split(&r->e, place, n, shape, at);
   n = 0;
   for (int i = 0; i < r->type->rank; i++)
@@ -130,6 +136,13 @@ static Dim place_of(BlockReduce *g, Dim round) {
   return ie_add(g->r.e.pool, ie_mulc(g->r.e.pool, round, g->lanes), g->lane);
 }
 
+// A place, or a run of them, as it is inside.  Rows in pieces are stored to by their coordinates.
+static Dim guard_place(BlockReduce *g, Dim place, Dim extent) {
+  Dim shape[MAX_RANK];
+  int n = g->stores && g->r.kind != ALONG ? row_shape(&g->r, shape) : 0;
+  return thread_apart(&g->r.e, place, extent, n, shape, g->lanes * g->side, &g->depth);
+}
+
 // Runs of neighbours, each asked for once.
 static void open_runs(BlockReduce *g) {
   ElementBuilder *e = &g->r.e;
@@ -137,7 +150,7 @@ static void open_runs(BlockReduce *g) {
   Dim run = loop_for(&e->b, LOOP_UNROLL, "j", num(g, g->rounds / g->side));
   Dim runs = ie_div(p, g->r.length, num(g, g->side));
   g->depth += 2;
-  Dim at = thread_guard(e, place_of(g, run), runs, &g->depth);
+  Dim at = guard_place(g, place_of(g, run), runs);
   Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->side));
   g->round = ie_add(p, ie_mulc(p, run, g->side), c);
   set_place(g, ie_add(p, ie_mulc(p, at, g->side), c));
@@ -154,7 +167,8 @@ static void open_elements(BlockReduce *g) {
   g->round = loop_for(&e->b, g->rounds ? LOOP_UNROLL : LOOP_SERIAL, "j", n);
   g->depth++;
   Dim place = place_of(g, g->round);
-  set_place(g, g->rounds ? thread_guard(e, place, g->r.length, &g->depth) : place);
+  bool asks = g->rounds || (g->stores && g->r.kind != ALONG);
+  set_place(g, asks ? guard_place(g, place, g->r.length) : place);
 }
 
 // ---- sums ----
@@ -460,7 +474,9 @@ static bool store_results(BlockReduce *g) {
     reduced |= !rows_is_whole(&g->r, type_of(elem_core(e->body->result[i])));
   if (g->r.whole) {
     open_threads(g);
+    g->stores = true;
     open_elements(g);
+    g->stores = false;
     ok = store_those(g, true, e->pool->zero);
     close_threads(g);
   }
@@ -510,8 +526,11 @@ static int64_t lanes_swapped(const BlockReduce *g, const LowerTarget *t, int64_t
 }
 
 // Thread blocks are small where rows are few, so that every multiprocessor has some; elements go by
-// 16 bytes where each thread has as many of them.
+// 16 bytes where each thread has as many of them.  A multiprocessor that has one long row alone
+// gets as many threads as a block may have.
 static void choose_swapped(BlockReduce *g, const LowerTarget *t, int64_t length, int64_t count) {
+  bool alone = count && count <= t->traits.sm_count && !t->batch_invariant;
+  if (alone && length >= (int64_t)ROUNDS * g->threads) g->threads = THREADS_MOST;
   g->warp = t->traits.warp_size;
   g->latency_bound = count && count <= FEW * t->traits.sm_count;
   g->lanes = lanes_swapped(g, t, length);
@@ -570,7 +589,8 @@ static bool reduce_block_choose(void *match, const LowerTarget *t, const Schedul
   *s = (ReduceBlockSchedule){.rows = g.rows, .lanes = g.lanes, .vector = g.side, .warp = g.warp};
   schedule_keep(given, s);
   int64_t rounds = rounds_of(length_of(&g), s->lanes, s->vector);
-  s->unroll = rounds > 0 && rounds <= ROUNDS;
+  // A thread of a full block has half as many registers.
+  s->unroll = rounds > 0 && rounds <= (s->rows * s->lanes == THREADS_MOST ? ROUNDS / 2 : ROUNDS);
   if (!s->unroll) s->vector = 1;
   s->preload = g.latency_bound && reads_same(&g, s);
   return true;
@@ -578,7 +598,7 @@ static bool reduce_block_choose(void *match, const LowerTarget *t, const Schedul
 
 static bool reduce_block_legal(const void *match, const LowerTarget *t, const void *fields,
                                const char **why) {
-  enum { THREADS_MOST = 1024, ROUNDS_MOST = 256 };
+  enum { ROUNDS_MOST = 256 };
   const BlockReduce *g = match;
   const ReduceBlockSchedule *s = fields;
   int64_t length = length_of(g);

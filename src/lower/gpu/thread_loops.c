@@ -11,6 +11,16 @@ Dim thread_guard(ElementBuilder *e, Dim value, Dim extent, int *depth) {
   return loop_where(&e->b, "in", value, extent);
 }
 
+Dim thread_apart(ElementBuilder *e, Dim value, Dim extent, int n, const Dim *shape, int64_t step,
+                 int *depth) {
+  int had = *depth;
+  value = thread_guard(e, value, extent, depth);
+  bool aligned = n < 2 || (ie_is_const(shape[n - 1]) && shape[n - 1]->value % step == 0);
+  if (*depth > had || aligned || ie_is(extent, 1)) return value;
+  ++*depth;
+  return loop_where(&e->b, "in", value, extent);
+}
+
 void thread_close(ElementBuilder *e, int depth) {
   while (depth-- > 0) loop_end(&e->b);
 }

@@ -10,6 +10,11 @@
 
 // Opens such a question where one is needed, and counts it in *depth: `value` as it is inside.
 Dim thread_guard(ElementBuilder *e, Dim value, Dim extent, int *depth);
+// Likewise for a number that is split into `n` coordinates of these sizes, and of which threads or
+// items have every step-th: where the steps do not go with the sizes it is a symbol of its own,
+// from which the verifier reads off the thread.
+Dim thread_apart(ElementBuilder *e, Dim value, Dim extent, int n, const Dim *shape, int64_t step,
+                 int *depth);
 void thread_close(ElementBuilder *e, int depth);  // so many loops
 // Opens a loop over the threads.
 Dim thread_loop(ElementBuilder *e);

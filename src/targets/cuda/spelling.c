@@ -71,11 +71,14 @@ static int prefetching_blocks(const CEmit *e) {
 }
 
 static const char *launch_bounds(CEmit *e) {
+  enum { THREADS = 256 };  // with so many, no kernel has too many registers to be launched
   const CudaEmit *u = cs_cuda(e);
-  if (!e->tile && !u->prefetched_runs) return "";
+  if (!e->tile && !u->prefetched_runs && e->threads <= THREADS) return "";
   return str_printf(e->arena, "__launch_bounds__(%d, %d) ",
                     e->tile ? u->cores.record->threads : (int)e->threads,
-                    e->tile ? resident_blocks(e) : prefetching_blocks(e));
+                    e->tile              ? resident_blocks(e)
+                    : u->prefetched_runs ? prefetching_blocks(e)
+                                         : 1);
 }
 
 // Functions in an epilogue of 16 bits that are a third of the work (emit_wgmma.c has them): the
