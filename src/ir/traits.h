@@ -49,6 +49,9 @@ static inline bool traits_fuses_conv_chains(const TargetTraits *t) { return !t->
 // A kernel has work items enough only if a long sum is divided in the graph.  Thread blocks have,
 // or divide it themselves.
 static inline bool traits_needs_split_k(const TargetTraits *t) { return !t->gpu; }
+// The weights of a recurrent layer are in no cache of a work item: a step is a GEMM over all of
+// them.
+static inline bool traits_unrolls_recurrent(const TargetTraits *t) { return t->gpu; }
 // Attention writes its heads in the order that the next GEMM reads, and reads keys and values as
 // plain matrices: a concatenation with the KV cache is materialised.
 static inline bool traits_attention_materializes(const TargetTraits *t) { return t->gpu; }

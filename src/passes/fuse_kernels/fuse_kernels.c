@@ -90,6 +90,13 @@ static bool fits_kernel(Fuser *f, const Node *n) {
   return true;
 }
 
+// On GPUs every reader of many parts would ask each thread which one it reads: parts that can be
+// written into one buffer are.
+static bool is_joined_early(const Fuser *f, const Node *n, int64_t leaves) {
+  enum { PARTS_MOST = 8 };
+  return f->g->traits->gpu && leaves > PARTS_MOST && n->op == OP_concat && plan_can_join(f->g, n);
+}
+
 // A long chain of index maps, or one that reads very many values, is copied into no kernel: it is
 // its own.
 static void weigh(Fuser *f, FuseNode *x) {
@@ -105,7 +112,10 @@ static void weigh(Fuser *f, FuseNode *x) {
   }
   x->weight = (uint16_t)MIN(weight, UINT16_MAX);
   x->leaves = (uint16_t)MIN(leaves, UINT16_MAX);
-  if (weight > FUSE_WEIGHT || leaves > FUSE_LEAVES) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+  bool joined = is_joined_early(f, x->node, leaves);
+  if (joined) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, FF_STORED};
+  if (!joined && (weight > FUSE_WEIGHT || leaves > FUSE_LEAVES))
+    x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
 static bool is_fp8(const Node *n) {
