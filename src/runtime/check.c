@@ -223,9 +223,19 @@ static void check_step(Checker *c, const ProgStep *s) {
   }
 }
 
-// Whether two values may be in the same memory, as far as their places tell.
+// Of no elements whatever the sizes are: it has no memory.
+static bool is_empty(const Checker *c, const ProgValue *v) {
+  for (int32_t i = 0; i < v->rank; i++) {
+    const ProgExpr *e = v->dim[i] >= 0 ? &c->p->expr[v->dim[i]] : NULL;
+    if (e && e->n == 2 && e->code[0] == PX_CONST && e->code[1] == 0) return true;
+  }
+  return false;
+}
+
+// Whether two values may be in the same memory, as far as their places and sizes tell.
 static bool may_meet(const Checker *c, int32_t a, int32_t b) {
   const ProgValue *x = &c->f->value[a], *y = &c->f->value[b];
+  if (is_empty(c, x) || is_empty(c, y)) return false;
   if (a == b) return true;
   if (x->device != y->device) return false;
   if (x->place != y->place || (x->place != PLACE_ARENA && x->place != PLACE_RESULT)) return false;
