@@ -56,7 +56,7 @@ static Node *in_blocks(Graph *g, const Match *m, bool strided) {
       !type_is_static(w) || conv->src[1]->op != OP_const || x->dtype != DT_F32)
     return NULL;
   int64_t stride = item(at.strides, 0, 1), channels = w->dims[1]->value;
-  if (strided != stride > 1 || stride > MAX_STRIDE || channels > FEW_CHANNELS) return NULL;
+  if (strided != (stride > 1) || stride > MAX_STRIDE || channels > FEW_CHANNELS) return NULL;
   for (int k = 0; k < 2; k++)
     if (!measure(conv, &at, k, stride, &axis[k])) return NULL;
   int64_t pads[8] = {0, 0, axis[0].lead, axis[1].lead, 0, 0, 0, 0};
