@@ -60,11 +60,10 @@ mkdir "$folder/dump"
 run --dump "$folder/dump"
 [ -s "$folder/dump/sm_90a.past.0.loop" ] && [ -s "$folder/dump/sm_90a.past.0.cu" ] || status=9
 expect "dump" 0 ""
-model=$folder/sums.tir
+model=$folder/det.tir
 cat > "$model" <<'END'
-graph @"sums"(%x: f32[3, 100000]) {
-  %c = const i64[] {1}
-  %r = cum_sum(%x, %c)
+graph @"det"(%x: f32[100, 9, 9]) {
+  %r = det(%x)
   return %r
 }
 END
@@ -73,12 +72,12 @@ expect "cliffs: update" 0 "sm_90a +written"
 run --cliffs
 expect "cliffs: nothing changed" 0 "kernels of more than 4,096 elements"
 cp "$folder/sm_90a.txt" "$folder/kept"
-edit '/^lane +sums /d'
+edit '/^host +det /d'
 run --cliffs
-expect "cliffs: more" 1 "sm_90a +MORE: lane +sums +scan"
-edit '/^lane +sums /s/[0-9]+$/9/'
+expect "cliffs: more" 1 "sm_90a +MORE: host +det +det"
+edit '/^host +det /s/[0-9]+$/9/'
 run --cliffs
-expect "cliffs: less" 1 "sm_90a +less: lane +sums +scan"
+expect "cliffs: less" 1 "sm_90a +less: host +det +det"
 edit '$a lane   elsewhere                        scan                 3'
 run --cliffs
 expect "cliffs: another model is left alone" 0 "kernels of more than 4,096 elements"
