@@ -6,10 +6,10 @@
 // all, is computed in f32.  The result of a matrix product stays in f32 until it is stored; that of
 // a convolution is rounded to bf16 before its epilogue.  Depthwise convolutions, products of two
 // computed matrices, attention and recurrent layers stay in f32.  On GPUs more values are stored in
-// bf16, since memory bandwidth is precious there: operands of attention, images of depthwise
-// convolutions, operands of pools that give such values, sums that are normalised, images that
-// squeeze-excite scales, and large tables that rows are gathered from.  A contraction whose name
-// matches --keep stays in f32.  f16 is done likewise.
+// bf16, since memory bandwidth is precious there: operands of attention and of its rotary
+// embeddings, images of depthwise convolutions, operands of pools that give such values, sums that
+// are normalised, images that squeeze-excite scales, and large tables that rows are gathered from.
+// A contraction whose name matches --keep stays in f32.  f16 is done likewise.
 //
 // Needs:   simplify-graph has run: rules about contractions have fired, and weights are constants.
 // Guarantees: types of results do not change.  The report has the number of narrowed contractions
@@ -150,14 +150,25 @@ static Node *narrow_product(Narrower *m, Node *n) {
   return c ? N(g, add, r, c) : r;
 }
 
-// Queries, keys and values: what they are before they are moved about is kept.
+// What x is before it is moved about.
+static const Node *unmoved(const Node *x) {
+  while (op_info(x->op)->flags & OPF_MOVEMENT && x->nres == 1 && x->nsrc && is_f32(x->src[0]))
+    x = x->src[0];
+  return x;
+}
+
+static void keep(Narrower *m, const Node *x) {
+  if (is_f32(x) && x->op != OP_const && x->nres == 1) intmap_put(&m->kept, x->id, 1);
+}
+
+// Queries, keys and values: what they are before they are moved about is kept, and what a rotary
+// embedding makes them of: norms of heads go to memory for it.
 static void keep_heads(Narrower *m, const Node *n) {
   if (n->op != OP_attention || n->nsrc < 3) return;
   for (int i = 0; i < 3; i++) {
-    const Node *x = n->src[i];
-    while (op_info(x->op)->flags & OPF_MOVEMENT && x->nres == 1 && x->nsrc && is_f32(x->src[0]))
-      x = x->src[0];
-    if (is_f32(x) && x->op != OP_const && x->nres == 1) intmap_put(&m->kept, x->id, 1);
+    const Node *x = unmoved(n->src[i]);
+    keep(m, x);
+    if (x->op == OP_rotary_embedding) keep(m, unmoved(x->src[0]));
   }
 }
 

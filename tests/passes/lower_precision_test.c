@@ -238,6 +238,32 @@ TEST(precision_keeps_attention_on_mma) {
   arena_deinit(&a);
 }
 
+// A norm of heads goes to memory in bf16 for the rotary embedding that makes queries of it.
+TEST(precision_of_rotated_heads) {
+  Arena a;
+  StrBuf b;
+  Compiled c = {0};
+  arena_init(&a);
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[2, 2, 100, 64], %%c: f32[2, 100, 32], "
+                    "%%s: f32[2, 100, 32]) {\n");
+  print_floats(&b, "w", 2, (int64_t[]){64, 64}, 0.3);
+  print_floats(&b, "g", 1, (int64_t[]){64}, 0.3);
+  strbuf_printf(&b, "  %%p = mat_mul(%%x, %%w)\n  %%n = rms_normalization(%%p, %%g)\n"
+                    "  %%q = rotary_embedding(%%n, %%c, %%s)\n"
+                    "  %%y = attention(%%q, %%q, %%p)\n  return %%y\n}\n");
+  Program *p = compile_for_mma(strbuf_text(&b), &a, &c);
+  int64_t norms = 0;
+  for (int64_t i = 0; i < c.nkernels; i++) {
+    const LoopKernel *k = c.kernel[i].lowered->kernel;
+    if (strcmp(c.kernel[i].lowered->schedule.t->name, "reduce_block")) continue;
+    norms += k->buffer[k->nargs - 1].dtype == DT_BF16;  // the result is the last argument
+  }
+  EXPECT_INT_EQ(norms, 1);
+  program_release(p);
+  arena_deinit(&a);
+}
+
 // A pool between convolutions reads bf16 on devices, as well as it gives it.
 TEST(precision_of_pools) {
   Arena a;
