@@ -14,9 +14,7 @@
 
 #include "loop/prove.h"
 
-#include <stdlib.h>
-
-enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32, BYTES = 4 };
+enum { PIECE = 4096, ROWS = 4, WIDE_PART = 32, BYTES = 4 };
 
 // plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and
 // the last one are cut into tiles.  across: lanes go along the axis that is read, for a short last
@@ -144,140 +142,13 @@ static Dim open_item(ElementBuilder *e, const Nest *t, Dim *index) {
   return chunk;
 }
 
-// ---- parts of the last axis ----
-
-// Where an axis passes the border of an operand, of a period or of a bound: between such places
-// none of them has to be asked.
-typedef struct Cuts {
-  ElementBuilder *e;
-  Dim sym;  // of the axis
-  int64_t size;
-  IntMap seen;
-  int n;
-  int64_t at[2 * CUTS];
-} Cuts;
-
-static void cut_at(Cuts *c, int64_t at) {
-  for (int i = 0; i < c->n; i++)
-    if (c->at[i] == at) return;
-  if (at > 0 && at < c->size && c->n < 2 * CUTS) c->at[c->n++] = at;
-}
-
-// d as by * the last axis + from.
-static bool along_last(const Cuts *c, Dim d, int64_t *by, int64_t *from) {
-  Dim coef, rest;
-  if (!dim_split(c->e->pool, d, c->sym, &coef, &rest) || !ie_is_const(coef) || !ie_is_const(rest))
-    return false;
-  *by = coef->value;
-  *from = rest->value;
-  return *by > 0 && *by < 64 && *from > -(1 << 30) && *from < 1 << 30;
-}
-
-static void cut_where(Cuts *c, int64_t by, int64_t from, int64_t reaches) {
-  int64_t d = reaches - from;
-  if (d > 0) cut_at(c, (d + by - 1) / by);
-}
-
-static void cut_bounds(Cuts *c, Dim d, Dim bound) {
-  int64_t by, from;
-  if (d->kind == IE_MIN || d->kind == IE_MAX) {
-    cut_bounds(c, d->a, bound);
-    cut_bounds(c, d->b, bound);
-  } else if (ie_is_const(bound) && along_last(c, d, &by, &from)) {
-    cut_where(c, by, from, bound->value);
-  } else if (bound->kind == IE_MIN || bound->kind == IE_MAX) {
-    cut_bounds(c, d, bound->a);
-    cut_bounds(c, d, bound->b);
-  }
-}
-
-// Where a remainder gets to `value`, in each of a few periods.
-static void cut_period(Cuts *c, Dim mod, int64_t value) {
-  int64_t by, from;
-  if (mod->kind != IE_MOD || !ie_is_const(mod->b) || !along_last(c, mod->a, &by, &from)) return;
-  int64_t period = mod->b->value;
-  if (from < 0 || period * 2 <= c->size * by) return;
-  for (int64_t k = 0; k <= (from + c->size * by) / period && k < 8; k++)
-    cut_where(c, by, from, k * period + value);
-}
-
-// Where a becomes b, both of them made of one remainder.
-static void cut_equal(Cuts *c, Dim a, Dim b) {
-  Dim d = ie_sub(c->e->pool, a, b), mod = NULL;
-  int64_t by = 0, from = 0;
-  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++) {
-    const IntTerm *t = &d->term[i];
-    if (!t->natoms)
-      from = t->coef;
-    else if (mod || t->natoms > 1)
-      return;
-    else
-      mod = t->atom[0], by = t->coef;
-  }
-  if (mod && by != 0 && from / -by > 0) cut_period(c, mod, from / -by);
-}
-
-static void cut_dim(Cuts *c, Dim d) {
-  if (!dim_has(d, c->sym)) return;
-  if (d->kind == IE_MIN || d->kind == IE_MAX) {
-    cut_bounds(c, d->a, d->b);
-    cut_bounds(c, d->b, d->a);
-    cut_equal(c, d->a, d->b);
-  }
-  if (d->kind == IE_MOD) cut_period(c, d, 0);
-  if (d->kind == IE_SUM) {
-    for (int i = 0; i < d->nterms; i++)
-      for (int k = 0; k < d->term[i].natoms; k++)
-        if (d->term[i].atom[k] != d) cut_dim(c, d->term[i].atom[k]);
-  } else if (d->kind != IE_SYM && d->kind != IE_CONST) {
-    cut_dim(c, d->a);
-    cut_dim(c, d->b);
-  }
-}
-
-static void cut_expr(Cuts *c, const LoopExpr *x) {
-  uint64_t have;
-  int64_t by, from;
-  if (!x || intmap_get(&c->seen, (uint64_t)(uintptr_t)x, &have)) return;
-  intmap_put(&c->seen, (uint64_t)(uintptr_t)x, 1);
-  for (int i = 0; i < 3; i++) cut_expr(c, x->src[i]);
-  if (x->kind == LX_LOAD || x->kind == LX_INDEX) cut_dim(c, x->index);
-  for (int i = 0; i < x->nguards; i++) {
-    const LoopBound *g = &x->guard[i];
-    if (!ie_is_const(g->extent) || !along_last(c, g->value, &by, &from)) continue;
-    cut_where(c, by, from, 0);
-    cut_where(c, by, from, g->extent->value);
-  }
-}
-
-static int by_value(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.  Elements are
-// written once, apart, to see what they ask.
-static int find_cuts(const ElementBuilder *of, const Nest *t, int axis, int64_t *cut) {
-  ElementBuilder *e = arena_new(of->a, ElementBuilder);
-  Dim index[MAX_RANK];
-  if (t->flat || t->shape[axis]->value < WIDE_PART) return 1;
-  if (!elem_begin(e, of->lo, of->fused, NULL, 0)) return 1;
-  loop_begin(&e->b, e->k);
-  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
-  for (int d = 0; d < t->rank; d++)
-    index[d] = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, type_of(value_of(of, 0))->dims[d]));
-  Cuts c = {.e = e, .sym = index[axis], .size = t->shape[axis]->value};
-  intmap_init(&c.seen, e->a);
-  for (int i = 0; i < e->fused->nres; i++) cut_expr(&c, elem_at(e, value_of(e, i), index));
-  for (int64_t i = 0; i < e->b.stmt.n; i++) cut_expr(&c, e->b.stmt.v[i]->value);
-  qsort(c.at, (size_t)c.n, sizeof *c.at, by_value);
-  int n = 1;
-  int64_t widest = 0;
-  for (int i = 0; i < c.n && n <= CUTS; i++) {  // of those near an end the one furthest from it
-    bool early = i + 1 < c.n && c.at[i + 1] < 8, late = i && c.at[i - 1] > c.size - 8;
-    if (!early && !late) cut[n++] = c.at[i];
-  }
-  cut[n] = c.size;
+// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.
+static int find_cuts(const ElementBuilder *e, const Nest *t, int axis, int64_t *cut) {
+  const Node **value = arena_array(e->a, const Node *, e->fused->nres);
+  int64_t size = t->shape[axis]->value, widest = 0;
+  if (t->flat || size < WIDE_PART) return 1;
+  for (int i = 0; i < e->fused->nres; i++) value[i] = value_of(e, i);
+  int n = elem_cuts(e, value, axis, size, cut);
   for (int i = 0; i < n; i++) widest = MAX(widest, cut[i + 1] - cut[i]);
   return widest >= WIDE_PART ? n : 1;
 }
@@ -293,7 +164,7 @@ static bool store_together(Pointwise *w) {
     index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
   Dim first = ie_mulc(p, chunk, w->s.piece), width = last;
   if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, w->s.piece), ie_sub(p, last, first));
-  int64_t cut[CUTS + 2] = {0};
+  int64_t cut[ELEM_CUTS + 2] = {0};
   int parts =
       w->s.cut && ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, t.rank - 1, cut) : 1;
   for (int i = 0; i < parts; i++) {
@@ -431,7 +302,7 @@ static bool store_words(Pointwise *w) {
   Nest nest = {.rank = t->rank};
   Dim *shape = nest.shape, index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
   elem_shape(e, t, shape);
-  int64_t cut[CUTS + 2] = {0, shape[axis]->value};
+  int64_t cut[ELEM_CUTS + 2] = {0, shape[axis]->value};
   int parts = w->s.cut ? find_cuts(e, &nest, axis, cut) : 1;
   if (parts == 1) cut[1] = shape[axis]->value;
   for (int d = 0; d < last; d++)

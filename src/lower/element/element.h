@@ -129,6 +129,12 @@ const LoopExpr *elem_in_range(ElementBuilder *e, Dim value,
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only
 // inside a load.
 Dim elem_unguarded(ElementBuilder *e, Dim index);
+// cuts.c: ends of the parts of an axis of `size` elements within which no guard is open, for the
+// elements of value[0..nres), which have one shape; gives their number.  `cut` has room for
+// ELEM_CUTS + 2.
+enum { ELEM_CUTS = 4 };
+int elem_cuts(const ElementBuilder *of, const Node *const *value, int axis, int64_t size,
+              int64_t *cut);
 // move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(ElementBuilder *e, const Node *n, int result, const Dim *index);

@@ -6,17 +6,22 @@
 // takes several such runs, so that stores coalesce too.  Where results have several shapes, a
 // thread does the element of its number in each.
 //
+// Where the last axis passes a border, as in a concat or a rotary embedding, it is taken in equal
+// parts that no border is inside.  A thread does the run of its number in each part, so that none
+// of its loads is guarded, and the halves of a rotary embedding share theirs.
+//
 // Needs:      LowerTarget.block_threads; no result is empty.  Sizes may be dynamic.
 // Guarantees: every field is FREE: an element is the same expression in every thread.
 #include "lower/gpu/thread_loops.h"
 #include "lower/cpu/pointwise.h"
 #include "rules/shape.h"
 
-enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64 };
+enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64, PARTS = 8 };
 
 #define POINTWISE_BLOCK_SCHEDULE(I, B, C, T)                                                       \
   I(T, runs, 1, 1, 16, 1, FREE, "runs of contiguous elements per thread")                          \
   I(T, vector, 1, 1, 16, 0, FREE, "contiguous elements of a run")                                  \
+  I(T, parts, 1, 1, 8, 1, FREE, "equal parts of the last axis; a thread does a run in each")       \
   B(T, transpose, false, FREE, "transposed matrix: adjacent threads take adjacent rows")
 SCHEDULE_STRUCT(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
 SCHEDULE_TABLE(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
@@ -25,15 +30,16 @@ typedef struct Places {
   ElementBuilder e;
   int rank;
   Dim shape[MAX_RANK];
-  Dim all;       // elements
-  Dim count;     // runs of elements
-  int64_t side;  // elements of a run
+  Dim all;              // elements
+  Dim count;            // runs of elements
+  int64_t side;         // elements of a run
+  int64_t parts, part;  // of the last axis, and their size, where there are more than one
   bool flat;
   bool several;  // shapes of results: `all` is the largest, and a thread does one element of each
 } Places;
 
-// Element `c` of a run.
-static bool store_element(ElementBuilder *e, const Places *p, Dim run, Dim c) {
+// Element `c` of a run, in a part of the last axis.
+static bool store_element(ElementBuilder *e, const Places *p, Dim run, int64_t part, Dim c) {
   IntPool *pool = e->pool;
   Dim index[MAX_RANK], at = ie_add(pool, ie_mulc(pool, run, p->side), c);
   const LoopExpr **x = arena_array(e->a, const LoopExpr *, MAX(e->fused->nres, 1));
@@ -44,10 +50,37 @@ static bool store_element(ElementBuilder *e, const Places *p, Dim run, Dim c) {
     Dim *last = &index[p->rank - 1];
     *last = ie_add(pool, ie_mulc(pool, *last, p->side), c);
   }
+  if (p->parts > 1) {
+    Dim *last = &index[p->rank - 1], shape[MAX_RANK];
+    *last = ie_addc(pool, *last, part * p->part);
+    elem_shape(e, e->fused->type[0], shape);
+    at = elem_linear(e, p->rank, shape, index);
+  }
   for (int i = 0; i < e->fused->nres; i++)
     if (!(x[i] = elem_at(e, e->body->result[i], index))) return false;
   for (int i = 0; i < e->fused->nres; i++) loop_store(&e->b, elem_result(e, i), at, x[i]);
   return true;
+}
+
+// The size of the last axis as a thread's runs divide it.
+static Dim last_size(const Places *p) {
+  return p->flat ? p->all : p->rank ? p->shape[p->rank - 1] : p->e.pool->one;
+}
+
+// The least number of equal parts within which no guard is open, at most PARTS; 1: there is none.
+static int64_t parts_of(const ElementBuilder *e, const Places *p) {
+  const Node **value = arena_array(e->a, const Node *, e->fused->nres);
+  int64_t cut[ELEM_CUTS + 2];
+  Dim last = last_size(p);
+  if (p->flat || p->several || !p->rank || !ie_is_const(last) || last->value < 2) return 1;
+  for (int i = 0; i < e->fused->nres; i++) value[i] = e->body->result[i];
+  int n = elem_cuts(e, value, p->rank - 1, last->value, cut);
+  for (int64_t parts = n; n > 1 && parts <= PARTS; parts++) {
+    bool fits = last->value % parts == 0;
+    for (int i = 1; i < n && fits; i++) fits = cut[i] % (last->value / parts) == 0;
+    if (fits) return parts;
+  }
+  return 1;
 }
 
 // How many neighbours a thread does: where results are small there is a thread for each.
@@ -56,8 +89,7 @@ static int64_t side_of(const ElementBuilder *e, const Places *p, Dim all) {
   for (int i = 0; i < e->fused->nres; i++)
     widest = MAX(widest, elem_bytes(e->fused->type[i]->dtype));
   side = BYTES / widest;
-  Dim last = p->flat ? all : p->rank ? p->shape[p->rank - 1] : e->pool->one;
-  bool whole = ie_is(ie_mod(e->pool, last, ie_const(e->pool, side)), 0);
+  bool whole = ie_is(ie_mod(e->pool, last_size(p), ie_const(e->pool, side * p->parts)), 0);
   return whole && (!ie_is_const(all) || all->value >= MANY) ? MAX(side, 1) : 1;
 }
 
@@ -93,19 +125,22 @@ static void find_places(ElementBuilder *e, const Type *t, Places *p) {
   for (int i = 0; i < t->rank; i++) p->all = ie_mul(e->pool, p->all, p->shape[i]);
 }
 
-// The runs, where each has so many elements.
-static void count_runs(Places *p, int64_t side) {
+// The runs of a part, where each has so many elements.
+static void count_runs(Places *p, int64_t side, int64_t parts) {
   IntPool *pool = p->e.pool;
-  Dim by = ie_const(pool, side);
+  Dim by = ie_const(pool, side * parts);
   p->side = side;
+  p->parts = parts;
+  p->part = parts > 1 ? last_size(p)->value / parts : 0;
   p->count = ie_div(pool, p->all, by);
-  if (side > 1 && !p->flat) p->shape[p->rank - 1] = ie_div(pool, p->shape[p->rank - 1], by);
+  if (side * parts > 1 && !p->flat) p->shape[p->rank - 1] = ie_div(pool, last_size(p), by);
 }
 
 // ---- the template ----
 
 static void *pointwise_block_match(Lowering *lo, const Node *fused) {
   Places *p = arena_new(lo->arena, Places);
+  p->parts = 1;
   const Type *t = fused->type[0];
   lo->why = "its results have no elements";
   if (fused->nres < 1) return NULL;
@@ -130,12 +165,15 @@ static bool pointwise_block_choose(void *match, const LowerTarget *target,
   PointwiseBlockSchedule *s = fields;
   (void)target;
   if (p.several) {
-    *s = (PointwiseBlockSchedule){.runs = 1, .vector = 1};
+    *s = (PointwiseBlockSchedule){.runs = 1, .vector = 1, .parts = 1};
     return true;
   }
+  p.parts = parts_of(&p.e, &p);
+  if (side_of(&p.e, &p, p.all) == 1) p.parts = 1;  // guards cost less than narrow accesses
+  s->parts = p.parts;
   s->vector = side_of(&p.e, &p, p.all);
   schedule_keep(given, s);
-  count_runs(&p, s->vector);
+  count_runs(&p, s->vector, s->parts);
   s->transpose = is_transposed(&p.e, &p);
   bool small = ie_is_const(p.count) && p.count->value < MORE;
   s->runs = small || s->vector > 1 ? 1 : EACH;
@@ -146,15 +184,17 @@ static bool pointwise_block_legal(const void *match, const LowerTarget *target, 
                                   const char **why) {
   Places p = *(const Places *)match;
   const PointwiseBlockSchedule *s = fields;
-  Dim last = p.flat ? p.all : p.rank ? p.shape[p.rank - 1] : p.e.pool->one;
-  bool whole = ie_is(ie_mod(p.e.pool, last, ie_const(p.e.pool, s->vector)), 0);
+  Dim last = last_size(&p), by = ie_const(p.e.pool, (int64_t)s->vector * s->parts);
+  bool whole = ie_is(ie_mod(p.e.pool, last, by), 0);
+  bool parted = s->parts == 1 || (!p.flat && p.rank && ie_is_const(last));
   (void)target;
-  if (whole) count_runs(&p, s->vector);
-  *why = p.several && (s->runs > 1 || s->vector > 1 || s->transpose)
-             ? "results of several shapes go by runs=1 vector=1 transpose=false"
-         : !whole ? "vector does not divide the last axis"
-         : s->transpose && (s->runs > 1 || !is_transposed(&p.e, &p))
-             ? "transpose is for a transposed matrix of whole blocks, with runs=1"
+  if (whole && parted) count_runs(&p, s->vector, s->parts);
+  *why = p.several && (s->runs > 1 || s->vector > 1 || s->parts > 1 || s->transpose)
+             ? "results of several shapes go by runs=1 vector=1 parts=1 transpose=false"
+         : !parted ? "parts are of a last axis of constant size"
+         : !whole  ? "vector and parts do not divide the last axis"
+         : s->transpose && (s->runs > 1 || s->parts > 1 || !is_transposed(&p.e, &p))
+             ? "transpose is for a transposed matrix of whole blocks, with runs=1 parts=1"
              : NULL;
   return !*why;
 }
@@ -193,7 +233,7 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
   IntPool *p = e->pool;
   const PointwiseBlockSchedule *s = fields;
   if (places->several) return build_several(places, out);
-  count_runs(places, s->vector);
+  count_runs(places, s->vector, s->parts);
   int64_t threads = e->lo->target.block_threads, each = s->runs;
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item",
@@ -208,11 +248,12 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
     depth++;
   }
   at = thread_guard(e, at, places->count, &depth);
-  if (places->side > 1) {
-    c = loop_for(&e->b, LOOP_UNROLL, "c", ie_const(p, places->side));
-    depth++;
+  for (int64_t part = 0; part < places->parts; part++) {
+    if (part) elem_forget(e);
+    if (places->side > 1) c = loop_for(&e->b, LOOP_UNROLL, "c", ie_const(p, places->side));
+    if (!store_element(e, places, at, part, c)) return false;
+    if (places->side > 1) loop_end(&e->b);
   }
-  if (!store_element(e, places, at, c)) return false;
   thread_close(e, depth + 2);
   elem_finish(e, out);
   return true;
