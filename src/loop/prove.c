@@ -304,9 +304,14 @@ static bool prove_div(Prover *p, Dim t, Dim c, Dim r, const ProverSym *s) {
     return lo && hi && prove_at(p, c, lo, r) && prove_at(p, c, hi, r);
   }
   Dim bound = sgn > 0 ? ie_addc(pool, ie_sub(pool, a, b), 1) : a;  // of b*t
-  // r + t >= 0 says a + b*r >= 0, and r - t >= 0 says a < b*(r + 1), neither more nor less.
+  // r + t >= 0 says a + b*r >= 0, and r - t >= 0 says a < b*(r + 1), neither more nor less.  A
+  // coefficient other than -1 may have been left by `without_factor`.
   if (ie_is(c, 1)) return prove_at(p, b, r, a);
-  if (ie_is(c, -1)) return prove_at(p, b, ie_addc(pool, r, 1), ie_addc(pool, negated(p, a), -1));
+  Dim share = sgn < 0 ? dim_quotient(pool, b, negated(p, c)) : NULL;
+  if (share) {  // -c*t is at most floor(a/share)
+    bool yes = prove_at(p, share, ie_addc(pool, r, 1), ie_addc(pool, negated(p, a), -1));
+    if (yes || share == b) return yes;
+  }
   if (dim_divides(pool, b, c) && prove_at(p, ie_div(pool, c, b), bound, r)) return true;
   if (prove_at(p, c, extreme(p, t, s, sgn < 0), r)) return true;
   return prove_at(p, c, bound, ie_mul(pool, b, r));

@@ -31,18 +31,60 @@ static bool only_outer(const Prover *p, int64_t outer, Dim e) {
 
 static bool only_dims(const Prover *p, Dim e) { return only_outer(p, 0, e); }
 
-// e without its terms that are multiples of `modulus`, and without a negative constant, which is
-// *offset.  Of a constant beyond the modulus the remainder is left.
+// A term as t*u: u is a product of what is not fixed beforehand, t of the rest.
+static void split_term(const Prover *p, const IntTerm *term, Dim *t, Dim *u) {
+  *t = ie_const(p->pool, term->coef);
+  *u = p->pool->one;
+  for (int j = 0; j < term->natoms; j++) {
+    Dim *to = only_dims(p, term->atom[j]) ? t : u;
+    *to = ie_mul(p->pool, *to, term->atom[j]);
+  }
+}
+
+// The whole coefficient of what stands in term i: it is a sum of several terms where a size is.
+// NULL where that is fixed beforehand, or stood in a term before.
+static Dim coefficient(const Prover *p, Dim e, int i, Dim *u) {
+  Dim sum, t, other;
+  split_term(p, &e->term[i], &sum, u);
+  if (ie_is(*u, 1) || ie_is_poison(*u)) return NULL;
+  for (int j = 0; j < e->nterms; j++) {
+    if (j == i) continue;
+    split_term(p, &e->term[j], &t, &other);
+    if (other != *u) continue;
+    if (j < i) return NULL;
+    sum = ie_add(p->pool, sum, t);
+  }
+  return ie_is_poison(sum) ? NULL : sum;
+}
+
+// e without what is a multiple of the modulus: terms, and sums of terms over one variable.
+static Dim without_multiples(Prover *p, Dim e, Dim modulus) {
+  IntPool *pool = p->pool;
+  Dim out = e;
+  for (int i = 0; i < e->nterms; i++) {
+    Dim term = dim_term(pool, &e->term[i], -1);
+    if (dim_divides(pool, modulus, term)) out = ie_sub(pool, out, term);
+  }
+  if (modulus->nterms < 2) return out;  // divides a sum only where it divides each term
+  e = out;
+  for (int i = 0; i < e->nterms; i++) {
+    Dim u, t = coefficient(p, e, i, &u);
+    if (t && dim_quotient(pool, t, modulus)) out = ie_sub(pool, out, ie_mul(pool, t, u));
+  }
+  return out;
+}
+
+// e without multiples of `modulus`, and without a negative constant, which is *offset.  Of a
+// constant beyond the modulus the remainder is left.
 static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
   IntPool *pool = p->pool;
-  Dim out = pool->zero;
+  Dim out = pool->zero, left = modulus ? without_multiples(p, e, modulus) : e;
   *offset = pool->zero;
-  for (int i = 0; i < e->nterms; i++) {
-    const IntTerm *t = &e->term[i];
+  for (int i = 0; i < left->nterms; i++) {
+    const IntTerm *t = &left->term[i];
     Dim term = dim_term(pool, t, -1);
     if (t->natoms == 0 && modulus && ie_is_const(modulus) && t->coef >= modulus->value)
       term = ie_const(pool, t->coef % modulus->value);
-    if (modulus && dim_divides(pool, modulus, term)) continue;
     if (t->natoms == 0 && t->coef < 0)
       *offset = term;
     else
@@ -99,7 +141,7 @@ static void set_off_outer(const Search *f, Dim *l, Dim *offset) {
 
 // What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative
 // constant may be set off, or belong to what is left: steps that are counted from the end.  What is
-// the same for all is set off where nothing else fits.
+// the same for all is set off where nothing else fits.  Where that is shown, t and s are positive.
 static void try_modulus(const Search *f, Dim w, Dim s, Dim r, Dim t, const Claim *before) {
   Prover *p = f->p;
   IntPool *pool = p->pool;
@@ -124,15 +166,6 @@ static void try_modulus(const Search *f, Dim w, Dim s, Dim r, Dim t, const Claim
   }
 }
 
-// Every factor of the stride is at least 1.
-static bool is_positive(Prover *p, Dim t) {
-  if (prover_positive(p, t)) return true;
-  if (t->nterms != 1 || t->term[0].coef <= 0) return false;
-  for (int i = 0; i < t->term[0].natoms; i++)
-    if (!prove_ge0(p, ie_addc(p->pool, t->term[0].atom[i], -1))) return false;
-  return true;
-}
-
 static void claims_direct(const Search *f, Dim e, Dim w, Dim size, const Claim *before) {
   Prover *p = f->p;
   IntPool *pool = p->pool;
@@ -143,16 +176,8 @@ static void claims_direct(const Search *f, Dim e, Dim w, Dim size, const Claim *
   Dim whole = ie_mul(pool, s, size);
   if (only_dims(p, whole)) try_modulus(f, w, s, r, whole, before);
   for (int i = 0; i < r->nterms; i++) {  // the stride of another symbol
-    Dim t = ie_const(pool, r->term[i].coef);
-    bool inner = false;
-    for (int j = 0; j < r->term[i].natoms; j++) {
-      if (only_dims(p, r->term[i].atom[j]))
-        t = ie_mul(pool, t, r->term[i].atom[j]);
-      else
-        inner = true;
-    }
-    if (inner && !ie_is_poison(t) && t != whole && is_positive(p, t))
-      try_modulus(f, w, s, r, t, before);
+    Dim u, t = coefficient(p, r, i, &u);
+    if (t && t != whole && t->hi > 0) try_modulus(f, w, s, r, t, before);
   }
 }
 

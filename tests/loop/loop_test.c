@@ -296,6 +296,16 @@ static const char *const provable[] = {
     "kernel @k dims(A, B) (%x: f32[A*A*B], out %y: f32[A*A*B + 12]) { parallel i < A*A*B + 12 {\n"
     "  store %y[i] = where(g = i < A*A*B) %x[mod(floor(g/B), A) + A*mod(g, B) + "
     "A*B*floor(floor(g/B)/A)] } }",
+    // rows of a length that is a sum, so that each stride is: by tiles of columns, and groups of
+    // rows
+    "kernel @k dims(n) (out %y: f32[16*n + 64]) {\n"
+    "  parallel i < 4*floor((n + 19)/16) { for r < 4 {\n"
+    "    for c < min(16, n - 16*floor(i/4) + 4) {\n"
+    "      store %y[16*floor(i/4) + c + 4*r + n*r + 16*mod(i, 4) + 4*n*mod(i, 4)] = 0.0 } } } }",
+    // a number of tiles whose divisor has a factor in common with all terms but the constant
+    "kernel @k dims(n) (out %y: f32[2*n + 3]) {\n"
+    "  parallel i < floor((2*n + 130)/128) { for t < floor(min(128, 2*n - 128*i + 3)/16) {\n"
+    "    for r < 16 { store %y[128*i + 16*t + r] = 0.0 } } } }",
 };
 
 TEST(loop_verifier_proves) {
@@ -349,6 +359,10 @@ static const Case refused[] = {
      "  store %y[i] = where(g = i < A*A*B + 1) %x[mod(floor(g/B), A) + A*mod(g, B) + "
      "A*B*floor(floor(g/B)/A)] } }",
      "cannot prove"},
+    {"kernel @k dims(n) (out %y: f32[2*n + 3]) {\n"
+     "  parallel i < floor((2*n + 130)/128) { for t < floor(min(128, 2*n - 128*i + 4)/16) {\n"
+     "    for r < 16 { store %y[128*i + 16*t + r] = 0.0 } } } }",
+     "is below 2*n + 3"},
     {"kernel @k dims(A, B) (%x: f32[A], out %y: f32[A + 1]) { parallel i < A + 1 {\n"
      "  store %y[i] = %x[mod(i, floor(max(0, B - 3)/4))] } }",
      "is positive"},
@@ -356,6 +370,11 @@ static const Case refused[] = {
     {BODY("store %y[0] = 0.0"), "work items may meet in %y"},
     {BODY("for j < 64 { store %y[32*i + j] = 0.0 }"), "cannot read i off store to %y[32*i + j]"},
     {BODY("for j < n { store %y[j] = 0.0 }"), "may meet"},
+    {"kernel @k dims(n) (out %y: f32[16*n + 64]) {\n"
+     "  parallel i < 4*floor((n + 19)/16) { for r < 4 {\n"
+     "    for c < min(16, n - 16*floor(i/4) + 4) {\n"
+     "      store %y[16*floor(i/4) + c + 3*r + n*r + 16*mod(i, 4) + 4*n*mod(i, 4)] = 0.0 } } } }",
+     "may meet"},
     {BODY("bind j < n = %q[i] check \"c\" store %y[j] = 0.0"), "may meet"},
     {BODY("store %y[64*i] = 0.0 let %v0: f32 = %y[0]"), "off load of %y[0]"},
     {BODY("store %y[64*i] = 0.0 store %y[i] = 0.0"), "as off the accesses before it"},

@@ -106,6 +106,7 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   o.start_from = "fuse-kernels";
   o.target = target_find("ref");
   o.described = &made_for;
+  o.strict = true;  // the schedule that was chosen, not the next one
   bool ok = !compile_graph(g, &o, COMPILE_BUILD, &a, &d, &made);
   Compiled c = made.compiled;
   if (!ok) FAIL("%s\n%s", d.text, text);
@@ -380,6 +381,38 @@ TEST(lower_open_images) {
     check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), size, depth, 0x1p-24);
   }
   made_for = kept;
+  arena_deinit(&a);
+}
+
+// Any size, and another one of the result: pads beyond the kernel's, and steps back.  The strides
+// of the result are sums.
+TEST(lower_open_results) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 48; i++) {
+    rng = (uint64_t)i * 9973 + 41;
+    ConvCase c = {.nd = 1 + (int)(draw(3) == 0),
+                  .last = draw(4) == 0,
+                  .transposed = i % 2,
+                  .constant = draw(4) != 0,
+                  .open = true,
+                  .batch = 1 + draw(2),
+                  .group = 1 + draw(4),
+                  .in = 1 + draw(6),
+                  .out = 1 + draw(6)};
+    int64_t depth = c.in, size = 5 + draw(30);
+    for (int d = 0; d < c.nd; d++) {
+      c.kernel[d] = 1 + draw(6);
+      c.stride[d] = c.transposed ? 1 + draw(3) : 1;
+      c.dilation[d] = draw(4) ? 1 : 2;
+      int64_t span = (c.kernel[d] - 1) * c.dilation[d] + 1;
+      c.lo[d] = draw(c.transposed ? (span + 1) / 2 : 2 * span);
+      c.hi[d] = draw(c.transposed ? (span + 1) / 2 : 2 * span);
+      depth *= c.kernel[d];
+      if (size + c.lo[d] + c.hi[d] < span) size += span;
+    }
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), size, depth, 0x1p-24);
+  }
   arena_deinit(&a);
 }
 
