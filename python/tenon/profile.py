@@ -73,16 +73,17 @@ class Profile(Sequence[Step]):
 
     def __str__(self) -> str:
         total = sum(s.ns for s in self.steps) or 1.0
+        wide = min(max([len(s.node) for s in self._slowest(30)] + [4]), 40)  # longer names are not cut
         lines = [
             f"{self.ms:.3f} ms a run, {len(self.steps)} steps, {self.runs} runs",
             "",
-            f"{'ms':>9}  {'%':>5}  {'GFLOP/s':>8}  {'GB/s':>7}  {'kind':6}  {'node':32}  name",
+            f"{'ms':>9}  {'%':>5}  {'GFLOP/s':>8}  {'GB/s':>7}  {'kind':6}  {'node':{wide}}  name",
         ]
         for s in self._slowest(30):
             lines.append(
                 f"{s.ns / 1e6:9.4f}  {100 * s.ns / total:5.1f}  {s.flops / s.ns:8.1f}  {s.bytes / s.ns:7.1f}  "
                 f"{s.kind:6}  "
-                f"{s.node[-32:]:32}  {s.name[:60]}"
+                f"{s.node:{wide}}  {s.name}"
             )
         rest = len(self.steps) - min(len(self.steps), 30)
         return "\n".join(lines + ([f"{rest} more steps"] if rest else []))

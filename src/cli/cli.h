@@ -21,6 +21,8 @@ typedef enum {
   CLI_INTERRUPTED = 130  // Ctrl-C, as shells count it
 } CliExit;
 int cli_exit_of(tenon_status s);
+// A column of nodes' names is as wide as the longest, up to this.  Longer names are not cut.
+enum { NAME_COLUMNS = 40 };
 
 // ---- the tables ----
 enum CommandId {

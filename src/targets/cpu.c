@@ -90,7 +90,8 @@ static void report(const Compiled *c, const CpuKernels *kernels, const Code *cod
                    TargetReport *out) {
   out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
   for (int64_t i = 0; i < c->nkernels; i++)
-    out->kernel[i] = (KernelReport){.name = c->kernel[i].name};
+    out->kernel[i] = (KernelReport){.label = "", .name = c->kernel[i].name};
+  for (int64_t i = c->nuses; i-- > 0;) out->kernel[c->use[i].kernel].label = c->use[i].label;
   for (int64_t i = 0; i < kernels->n; i++) {
     KernelReport *k = &out->kernel[kernels->kernel[i]];
     k->ms = code[i].ms;

@@ -66,8 +66,9 @@ const Target *target_auto(void);                       // the fastest that is av
 double target_speed(const Target *t);
 
 typedef struct KernelReport {
-  const char *name;
-  double ms;  // by the wall's clock
+  const char *label;  // what people call it (lower.h); of the first where several have its text
+  const char *name;   // its schedule
+  double ms;          // by the wall's clock
   bool cached;
   int64_t bytes;
 } KernelReport;

@@ -387,6 +387,16 @@ expect 0 "median" bench "$tmp/m.tir" --target host --seconds 0.01 --warmup 0 --p
 check "bench --json is JSON" json_ok bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --batch 3 --json --profile
 expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --trace "$tmp/trace.json"
 check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
+digits=examples/digits/digits.onnx
+# Names lead, and the schedule behind them is whole.
+"$program" bench $digits --target ref --seconds 0.01 --warmup 0 --trace "$tmp/trace.json" --force >/dev/null 2>&1
+check "events of the trace are named after nodes" python3 - "$tmp/trace.json" <<'END'
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+assert {"hidden", "logits"} <= {e["name"] for e in events}, events
+assert any("unroll=" in e["args"]["what"] for e in events), events
+END
+check "a profile names the node, then the schedule" bash -c "'$program' bench $digits --target ref --seconds 0.01 --warmup 0 --profile | grep -Eq ' hidden +gemm rows=[0-9]+ .*unroll=[0-9]+$'"
 expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
 expect 0 "GFLOP/s of f32" doctor --measure
 check "doctor --measure --json is JSON" json_ok doctor --measure --json
@@ -448,7 +458,8 @@ TIR
   sed s/bf16/f32/ "$tmp/attention.tir" >"$tmp/attention32.tir"
   expect 0 "attention_mma warpgroups=1 keys=64 stages=2 math=3xtf32," explain "$tmp/attention32.tir" --target cuda --device sm_90a --kernel 0
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
-  expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
+  check "compile --time names the node, then the schedule" bash -c "'$program' compile $digits --target cpu -o '$tmp/t.tenon' --time 2>&1 | grep -Eq ' hidden +gemm rows=[0-9]+ .*unroll=[0-9]+$'"
+  expect 2 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   expect 1 "no kernel is 'nobody'; the nearest is" explain "$tmp/m.tir" --schedule "nobody=pointwise"
   expect 1 "no kernel is 'nobody'; the nearest is" run "$tmp/m.tir" --schedule "nobody=pointwise"
   expect 2 "goes with a target that compiles" run "$tmp/m.tir" --target plan --schedule "*=pointwise"

@@ -179,7 +179,7 @@ static void trace_event(JsonWriter *w, const ProgStep *st, int32_t track, int64_
   const char *kind = profile_kind(st);
   json_begin_object(w);
   json_key(w, "name");
-  json_cstr(w, st->op ? st->op : kind);
+  json_cstr(w, st->node && *st->node ? st->node : st->op ? st->op : kind);
   json_key(w, "cat");
   json_cstr(w, kind);
   json_key(w, "ph");
@@ -196,6 +196,8 @@ static void trace_event(JsonWriter *w, const ProgStep *st, int32_t track, int64_
   json_begin_object(w);
   json_key(w, "node");
   json_cstr(w, st->node);
+  json_key(w, "what");
+  json_cstr(w, st->op);
   json_end_object(w);
   json_end_object(w);
 }

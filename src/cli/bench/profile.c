@@ -179,11 +179,22 @@ bool profile_beats(const Profile *p, const Peak *peak) {
 
 // ---- printing ----
 
+static const char *name_of(const ProgStep *st) { return st->node ? st->node : ""; }
+
+// Of the names that are shown; what is behind a longer one is moved, not cut.
+static int name_columns(const Profile *p) {
+  size_t most = strlen("node");
+  for (int32_t i = 0; i < MIN(p->n, SHOWN_STEPS); i++)
+    most = MAX(most, strlen(name_of(p->row[i].step)));
+  return (int)MIN(most, NAME_COLUMNS);
+}
+
 void profile_print(Cli *c, const Profile *p) {
   bool concurrent = false, inner = false;
   double rest = 0, lost = 0, rest_lost = 0;
-  printf("\n%6s %10s %10s %10s %9s %9s %-6s  %-6s %5s %-28s %s\n", "share", "ms", "lost ms",
-         "GFLOP/s", "GB/s", "roofline", "of", "kind", "step", "what", "node");
+  int wide = name_columns(p);
+  printf("\n%6s %10s %10s %10s %9s %9s %-6s  %-6s %5s %-*s  %s\n", "share", "ms", "lost ms",
+         "GFLOP/s", "GB/s", "roofline", "of", "kind", "step", wide, "node", "what");
   for (int32_t i = 0; i < p->n; i++) {
     const ProfileRow *r = &p->row[i];
     double own = r->function ? 0 : 1;  // what a body takes is in the step that calls it
@@ -195,13 +206,13 @@ void profile_print(Cli *c, const Profile *p) {
     }
     concurrent |= r->concurrent > 0;
     inner |= r->function > 0;
-    say(c, "%5.1f%% %10.4f %10.4f %10.1f %9.1f %8.1f%% %-6s  %-6s %4d%s %-28.28s %s\n",
+    say(c, "%5.1f%% %10.4f %10.4f %10.1f %9.1f %8.1f%% %-6s  %-6s %4d%s %-*s  %s\n",
         p->total_ms > 0 ? 100 * r->ms / p->total_ms : 0, r->ms, r->lost_ms, r->gflops, r->gbytes,
         100 * r->roofline, r->bound, profile_kind(r->step), r->number,
         r->function     ? ">"
         : r->concurrent ? "|"
                         : " ",
-        r->step->op ? r->step->op : "", r->step->node ? r->step->node : "");
+        wide, name_of(r->step), r->step->op ? r->step->op : "");
   }
   if (p->n > SHOWN_STEPS)
     printf("%5.1f%% %10.4f %10.4f  in %d more steps\n", 100 * rest / p->total_ms, rest, rest_lost,

@@ -252,10 +252,16 @@ static void print_times(CompileCommand *m) {
   KernelReport *k = arena_dup(&m->cli->arena, m->made.target.kernel,
                               MAX(m->made.target.nkernels, 1) * (int64_t)sizeof *k);
   if (m->made.target.nkernels) qsort(k, (size_t)m->made.target.nkernels, sizeof *k, slowest_first);
-  fprintf(stderr, "\n%10s %10s  %-7s %s\n", "ms", "bytes", "cached", "kernel");
+  int wide = (int)strlen("kernel");
+  for (int64_t i = 0; i < m->made.target.nkernels; i++) {
+    k[i].label = clean_text(&m->cli->arena, k[i].label);
+    wide = MAX(wide, (int)MIN(strlen(k[i].label), NAME_COLUMNS));
+  }
+  fprintf(stderr, "\n%10s %10s  %-7s %-*s  %s\n", "ms", "bytes", "cached", wide, "kernel",
+          "schedule");
   for (int64_t i = 0; i < m->made.target.nkernels; i++)
-    fprintf(stderr, "%10.3f %10lld  %-7s %s\n", k[i].ms, (long long)k[i].bytes,
-            k[i].cached ? "yes" : "no", clean_text(&m->cli->arena, k[i].name));
+    fprintf(stderr, "%10.3f %10lld  %-7s %-*s  %s\n", k[i].ms, (long long)k[i].bytes,
+            k[i].cached ? "yes" : "no", wide, k[i].label, clean_text(&m->cli->arena, k[i].name));
 }
 
 // The host's and all devices'.
@@ -344,6 +350,8 @@ static void json_times(JsonWriter *w, const CompileCommand *m) {
   for (int64_t i = 0; m->made.target.kernel && i < m->made.target.nkernels; i++) {
     const KernelReport *k = &m->made.target.kernel[i];
     json_begin_object(w);
+    json_key(w, "kernel");
+    json_cstr(w, k->label);
     json_key(w, "name");
     json_cstr(w, k->name);
     json_key(w, "ms");

@@ -23,7 +23,8 @@ static int64_t calls_of(const ExplainReport *t, int64_t kernel) {
   return n;
 }
 
-// The number that `tenon explain` prints; -1: it is in a body of control flow.
+// The number that `tenon explain` prints; -1: it is in a body of control flow, or has been made
+// for one node of a kernel that no schedule fits.
 static int64_t number_of(const ExplainReport *t, const Node *n) {
   NodeList order = body_order(t->graph, t->graph->main, &t->cli->arena);
   int64_t number = 0;
@@ -221,8 +222,9 @@ static tenon_status print_kernels(ExplainReport *t, const char *text, bool json,
 static void list_kernels(const ExplainReport *t) {
   for (int64_t i = 0; i < t->compiled.nuses; i++) {
     const KernelUse *u = &t->compiled.use[i];
-    diag_note(&t->cli->diag, "kernel %lld: %s (%s)", (long long)number_of(t, u->node), u->label,
-              t->compiled.kernel[u->kernel].name);
+    int64_t number = number_of(t, u->node);
+    const char *by = number < 0 ? "" : str_printf(&t->cli->arena, "%lld: ", (long long)number);
+    diag_note(&t->cli->diag, "kernel %s%s (%s)", by, u->label, t->compiled.kernel[u->kernel].name);
   }
 }
 
@@ -238,9 +240,10 @@ int explain_kernel(Cli *c, const CompileOptions *o, Graph *g, CompileReport *mad
   t->compiled = made->compiled;
   if (!s) s = print_kernels(t, text, json, &found);
   if (!s && !found) {
-    s = fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,
-             (long long)t->compiled.nuses);
+    (void)fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,
+               (long long)t->compiled.nuses);
     list_kernels(t);
+    return CLI_USAGE;
   }
   return cli_exit_of(s);
 }
