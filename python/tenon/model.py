@@ -126,6 +126,8 @@ class Model:
     def _order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Tuple[List[Any], bool]:
         """The inputs in order, and whether they came as a dict."""
         as_dict = len(args) == 1 and not named and isinstance(args[0], Mapping)
+        if as_dict and len(self.inputs) == 1 and self.inputs[0].type.startswith("map"):
+            as_dict = self.inputs[0].name in args[0]  # else it is the input itself
         if as_dict:
             args, named = (), args[0]
         if len(args) > len(self.inputs):

@@ -6,6 +6,8 @@
 // table.
 #include "cli/inputs.h"
 
+#include "cli/inputs_json.h"
+
 // ---- which table an integer input indexes ----
 // Movement and casts hand an index on unchanged.
 static bool passes_index(const Node *n) {
@@ -110,8 +112,8 @@ static tenon_status make_up(Inputs *in, Run *run, int64_t i, const NodeList *ord
                 "an F.npz of them",
                 type_text(in->arena, t), param->name);
   if (t->kind != TK_TENSOR || t->rank < 0)
-    return fail(run->diag, TENON_EINVAL, at, "%s cannot be random; give it with --input",
-                type_text(in->arena, t));
+    return fail(run->diag, TENON_EINVAL, at, "%s cannot be random; give it with --input %s=F.%s",
+                type_text(in->arena, t), param->name, t->kind == TK_MAP ? "json" : "npy");
   for (int k = 0; k < t->rank; k++)
     if (!ie_eval(t->dims[k], in->dims.value, in->dims.known, in->dims.n, &dims[k]) || dims[k] < 0)
       return fail(run->diag, TENON_EINVAL, at, "the size of dimension %d of %s is not known", k,
@@ -175,8 +177,8 @@ static tenon_status read_item(Inputs *in, Run *run, const Node *param, NdArray *
   const Type *t = array_type(type_of(param));
   if (t->kind != TK_TENSOR && t->kind != TK_NONE)
     return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE,
-                "input '%s' is %s, which arrays cannot give", param->name,
-                type_text(in->arena, type_of(param)));
+                "input '%s' is %s, which arrays cannot give; write it as JSON: --input %s=F.json",
+                param->name, type_text(in->arena, type_of(param)), param->name);
   if (t->kind == TK_TENSOR && t->dtype && !nd_converts(v, t->dtype))
     return fail(run->diag, TENON_EINVAL, NOWHERE,
                 "input '%s' is %s, %s is needed: convert it, for instance with x.astype(\"%s\")",
@@ -191,7 +193,7 @@ static tenon_status read_item(Inputs *in, Run *run, const Node *param, NdArray *
 static tenon_status give(Inputs *in, Run *run, int64_t i, NdArray *v, const char *file) {
   const Node *param = in->graph->main->param[i];
   const Type *t = type_of(param);
-  if (in->given[i] && !takes_many(t))
+  if (in->given[i] && (!takes_many(t) || in->value[i]))
     return fail(run->diag, TENON_EINVAL, (Where){.file = file}, "input '%s' is given twice",
                 param->name);
   in->given[i] = true;
@@ -215,7 +217,7 @@ static tenon_status finish_sequences(Inputs *in, Run *run) {
   const Body *b = in->graph->main;
   for (int64_t i = 0; i < b->nparams; i++) {
     const Type *t = type_of(b->param[i]), *item = array_type(t);
-    if (!in->given[i] || !takes_many(t)) continue;
+    if (!in->given[i] || !takes_many(t) || in->value[i]) continue;
     const ItemList *l = &in->items[i];
     DType dtype = item->kind == TK_TENSOR ? item->dtype : TENON_DTYPE_NONE;
     if (!dtype && l->n) dtype = l->v[0]->dtype;
@@ -263,8 +265,38 @@ static tenon_status find_member(const Inputs *in, Diag *d, Str name, const char 
   return TENON_OK;
 }
 
+static tenon_status give_json(Inputs *in, Run *run, int64_t i, const Json *x, const char *path) {
+  const Node *param = in->graph->main->param[i];
+  if (in->given[i])
+    return fail(run->diag, TENON_EINVAL, (Where){.file = path}, "input '%s' is given twice",
+                param->name);
+  in->given[i] = true;
+  TRY(json_input_value(in, run, param, path, x, &in->value[i]));
+  const Value *v = in->value[i];
+  NdArray sizes = {.rank = v->rank};
+  if (v->kind != VK_TENSOR) return TENON_OK;
+  for (int k = 0; k < v->rank; k++) sizes.dims[k] = v->dims[k];
+  return take_sizes(in, run->diag, param, &sizes);
+}
+
+// An object with a member for each input.
+static tenon_status give_object(Inputs *in, Run *run, const char *path) {
+  Json all;
+  TRY(json_input_read(in, run->diag, path, &all));
+  if (all.kind != JSON_OBJECT)
+    return fail(run->diag, TENON_EINVAL, (Where){.file = path},
+                "an object of inputs by name is needed");
+  for (int64_t k = 0; k < all.n; k++) {
+    int64_t i = find_input(in, str_copy(in->arena, all.key[k]));
+    if (i < 0) return unknown_input(in, run->diag, str_copy(in->arena, all.key[k]), path);
+    TRY(give_json(in, run, i, &all.item[k], path));
+  }
+  return TENON_OK;
+}
+
 static tenon_status give_archive(Inputs *in, Run *run, const char *path) {
   NdArrayList list;
+  if (is_json_path(path)) return give_object(in, run, path);
   TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
   for (int64_t k = 0; k < list.n; k++) {
     NdArray *v = &list.v[k];
@@ -282,6 +314,11 @@ static tenon_status give_one(Inputs *in, Run *run, const char *name, const char 
   int64_t i = find_input(in, name);
   in->misused = i < 0;
   if (i < 0) return unknown_input(in, run->diag, name, NULL);
+  if (is_json_path(path)) {
+    Json x;
+    TRY(json_input_read(in, run->diag, path, &x));
+    return give_json(in, run, i, &x, path);
+  }
   TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
   bool many = takes_many(type_of(in->graph->main->param[i]));
   if (list.n != 1 && !many)

@@ -111,6 +111,18 @@ class Composites(unittest.TestCase):
             self.assertIsNone(m({"xs": (x,), "rows": rows})["same"])
             self.assertEqual(m([x, y], x, rows, outputs=["maps"]), [{3: 0.25, 7: 0.75}])
 
+    def test_a_map_by_position(self):
+        text = b"""graph @"m"(%d: map(i64, f32[])) -> (y: f32[1, 2]) {
+  %y = dict_vectorizer(%d) int64_vocabulary=[1, 7]
+  return %y
+}
+"""
+        for target in here("interp", "ref", "cpu"):
+            m = tenon.compile(text, target=target)
+            self.assertEqual(m({7: 2.0}).tolist(), [[0, 2]])
+            self.assertEqual(m({}).tolist(), [[0, 0]])
+            self.assertEqual(m({"d": {1: 3.0}})["y"].tolist(), [[3, 0]])
+
     def test_numbers_take_the_declared_type(self):
         text = b"""graph @"m"(%d: map(string, f32[]), %xs: seq(f32[n])) -> (row: f32[1, 2], all: f32[?s]) {
   %row = dict_vectorizer(%d) string_vocabulary=["a", "b"]

@@ -375,6 +375,42 @@ expect 0 "y  f32[2]" run tests/models/signatures.tflite --signature square
 printf 'graph @"m"(%%x: f32[200000]) {\n  %%s = reduce_sum(%%x)\n  %%k = const f32[1] {300}\n  %%p = mul(%%s, %%k)\n  %%y = sin(%%p)\n  return y = %%y\n}\n' >"$tmp/deep.tir"
 expect 0 "all as expected" run "$tmp/deep.tir" --target ref --compare interp
 expect 3 "by more than roundings explain" run examples/digits/digits.onnx --target ref --precision bf16 --compare interp
+expect 3 "prints the error of each layer" run examples/digits/digits.onnx --target ref --precision bf16 --compare interp
+# Inputs from JSON, in the form of --output F.json: maps, sequences and optionals too.
+cat > "$tmp/map.tir" <<'END'
+graph @"g"(%d: map(string, f32[]), %i: map(i64, f32[])) -> (y: f32[1, 3], z: f32[1, 2]) {
+  %y = dict_vectorizer(%d) string_vocabulary=["a", "b", "c"]
+  %z = dict_vectorizer(%i) int64_vocabulary=[1, 7]
+  return %y, %z
+}
+END
+cat > "$tmp/zip.tir" <<'END'
+graph @"g"(%x: f32[n, 2]) -> (p: seq(map(string, f32[]))) {
+  %p = zip_map(%x) classlabels_strings=["cat", "dog"]
+  return %p
+}
+END
+cat > "$tmp/items.tir" <<'END'
+graph @"g"(%s: seq(i32[n]), %o: opt(bool[])) -> (y: seq(i32[n]), z: opt(bool[])) {
+  return %s, %o
+}
+END
+echo '{"i": {"1": 4, "7": "-Infinity"}, "d": {"c": 2.5, "a": 1, "zz": 3}}' > "$tmp/map.json"
+expect 0 "first 1 0 2.5" run "$tmp/map.tir" --inputs "$tmp/map.json"
+expect 0 "first 4 -inf" run "$tmp/map.tir" --inputs "$tmp/map.json" --target interp
+expect 1 "give it with --input d=F.json" run "$tmp/map.tir"
+expect 0 "{'cat': " run "$tmp/zip.tir"
+echo '{"a": 1}' > "$tmp/a.json" && echo '{"7": "x"}' > "$tmp/text.json"
+expect 1 "the key 'a' is no integer" run "$tmp/map.tir" --input "d=$tmp/a.json" --input "i=$tmp/a.json"
+expect 1 "element 0 is a text that f32 does not hold" run "$tmp/map.tir" --input "d=$tmp/a.json" --input "i=$tmp/text.json"
+expect 1 "input 'd' is given twice" run "$tmp/map.tir" --input "d=$tmp/a.json" --input "d=$tmp/a.json"
+echo '{"s": [[1, 2], [], [-2147483648]], "o": null}' > "$tmp/items.json"
+"$program" run "$tmp/items.tir" --inputs "$tmp/items.json" -o "$tmp/items.out.json" >/dev/null
+check "what JSON gives comes out as JSON" python3 -c "import json; a, b = (json.load(open('$tmp/' + n)) for n in ('items.json', 'items.out.json')); assert b == {'y': a['s'], 'z': a['o']}, b"
+for wrong in '{"s": [[1, 2147483648]]}' '{"s": [[1, [2]]]}' '{"s": {"a": 1}}' '{"s": [[1.5]]}' '{"s": [], "o": 1}'; do
+  echo "$wrong" > "$tmp/wrong.json"
+  expect 1 "input '" run "$tmp/items.tir" --inputs "$tmp/wrong.json"
+done
 # Progress is for terminals, and for whoever asks.
 for command in run "bench --seconds 0.01 --warmup 0" "compile -o $tmp/p.tenon"; do
   rm -f "$tmp/p.tenon"

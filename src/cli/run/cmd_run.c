@@ -127,18 +127,43 @@ static void print_tensor(RunCommand *r, const char *indent, const Value *v) {
   arena_reset(a, m);
 }
 
+// Keys and scalars of a map, on one line.
+static void print_map(RunCommand *r, const char *indent, const Value *v) {
+  const Value *keys = v->items[0], *values = v->items[1];
+  Arena *a = &r->cli->arena;
+  ArenaMark m = arena_mark(a);
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < keys->n && i < SHOWN_VALUES; i++) {
+    if (i) strbuf_puts(&b, ", ");
+    print_element(&b, keys, i);
+    strbuf_puts(&b, ": ");
+    if (values->kind == VK_TENSOR)
+      print_element(&b, values, i);
+    else
+      strbuf_puts(&b, values->items[i] ? value_text(a, values->items[i]) : "none");
+  }
+  if (keys->n > SHOWN_VALUES) strbuf_puts(&b, ", ...");
+  say(r->cli, "%s{%s}\n", indent, strbuf_text(&b));
+  arena_reset(a, m);
+}
+
+// What is in a value; of items in items, their types.
+static void print_inside(RunCommand *r, const char *indent, const Value *v) {
+  if (v->kind == VK_TENSOR) print_tensor(r, indent, v);
+  if (v->kind == VK_MAP) print_map(r, indent, v);
+}
+
 static void print_value(RunCommand *r, const char *name, const Value *v) {
   say(r->cli, "%s  %s\n", name, v ? value_text(&r->cli->arena, v) : "none");
+  v = outputs_held(v);  // an optional's
   if (!v) return;
-  if (v->kind == VK_TENSOR) {
-    print_tensor(r, "  ", v);
-    return;
+  print_inside(r, "  ", v);
+  for (int64_t i = 0; v->kind == VK_SEQUENCE && i < v->nitems && i < SHOWN_VALUES; i++) {
+    if (!v->items[i]) continue;
+    say(r->cli, "  item %lld  %s\n", (long long)i, value_text(&r->cli->arena, v->items[i]));
+    print_inside(r, "    ", v->items[i]);
   }
-  for (int64_t i = 0; i < v->nitems && i < SHOWN_VALUES; i++)
-    if (v->items[i] && v->items[i]->kind == VK_TENSOR) {
-      say(r->cli, "  item %lld  %s\n", (long long)i, value_text(&r->cli->arena, v->items[i]));
-      print_tensor(r, "    ", v->items[i]);
-    }
 }
 
 static void print_text(RunCommand *r) {
@@ -422,6 +447,10 @@ static void compare_reference(RunCommand *r) {
     fail(&r->cli->diag, TENON_EINVAL, NOWHERE,
          "output '%s' differs from the interpreter's by more than roundings explain: %s",
          r->worst_output, cmp->why);
+  if (cmp->why && r->compile.precision != PRECISION_F32)
+    diag_note(&r->cli->diag,
+              "the interpreter computes in the model's own types: with --precision "
+              "they differ by more; `tenon verify --precision` prints the error of each layer");
   if (r->per_node && r->per_node->why)
     diag_note(&r->cli->diag, "first difference: %s", r->per_node->why);
 }
