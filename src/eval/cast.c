@@ -91,9 +91,14 @@ static void cast_blocks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-// The shortest decimal that reads back as the same value of the type, as numpy prints it.
+// The shortest decimal that reads back as the same value of the type, as numpy prints it.  A power
+// of two of E8M0 is written as an f32, and read as one: a decimal that is only near to it would be
+// rounded up to the next power.
+static DType text_type(DType t) { return t == DT_F8E8M0 ? DT_F32 : t; }
+
 static Str number_text(Run *r, const Value *v, int64_t i) {
   char buf[64];
+  DType t = text_type(v->dtype);
   if (v->dtype == DT_BOOL) return val_i64(v, i) ? STR("True") : STR("False");
   if (dtype_class(v->dtype) == DC_UINT) {
     snprintf(buf, sizeof buf, "%llu", (unsigned long long)val_i64(v, i));
@@ -105,12 +110,12 @@ static Str number_text(Run *r, const Value *v, int64_t i) {
     if (isinf(x)) return x > 0 ? STR("INF") : STR("-INF");
     int digits = 1;
     do snprintf(buf, sizeof buf, "%.*g", digits, x);
-    while (digits++ < 17 && round_to(v->dtype, strtod(buf, NULL)) != x);
+    while (digits++ < 17 && round_to(t, strtod(buf, NULL)) != x);
     double mag = fabs(x);
     if (strchr(buf, 'e') && mag >= 1e-4 && mag < 1e16)
       for (int p = 0; p < 20; p++) {
         snprintf(buf, sizeof buf, "%.*f", p, x);
-        if (round_to(v->dtype, strtod(buf, NULL)) == x) break;
+        if (round_to(t, strtod(buf, NULL)) == x) break;
       }
     size_t len = strlen(buf);
     if (!strpbrk(buf, ".e") && len + 3 < sizeof buf) memcpy(buf + len, ".0", 3);
@@ -156,6 +161,7 @@ static tenon_status cast_strings(Eval *e, const CastJob *j) {
     double x;
     int64_t k;
     TRY(parse_number(e, val_str(v, i), i, &x));
+    if (text_type(out->dtype) != out->dtype) x = round_to(text_type(out->dtype), x);
     if (out->dtype == DT_BOOL)
       val_put_i64(out, i, x != 0);
     else if (!dtype_is_float(out->dtype) && whole_number(val_str(v, i), out->dtype, &k))

@@ -414,6 +414,13 @@ def _(p):
     return p.attrs.get("auto_pad", b"")[:4] == b"SAME" and short and as_rephrased(p, same_pads(p))
 
 
+@row("max-pool-nothing", "MaxPool", NOBODY,
+     "A window over padding alone selects no element, so that it has no index. Tenon gives -1; ONNX Runtime adds the channel's offset to that.",
+     "The values in indices of are the indices of the selected values during pooling.")
+def _(p):
+    return is_int(p) and p.diff.mine.dtype == np.int64 and p.diff.mine == -1
+
+
 @row("conv-transpose-same", "ConvTranspose", TENON, "Also where a kernel smaller than the stride reaches less far: then zeros follow, as after output_padding.",
      "output_shape[i] = input_shape[i] * strides[i]")
 def _(p):
