@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+// Samples of a bin along one axis.
+enum { MOST_SAMPLES = 1024 };
+
 typedef struct Roi {
   const Value *x, *rois, *batch;
   Value *y;
@@ -196,10 +199,11 @@ tenon_status eval_roi_align(Eval *e) {
       return eval_fail(e, TENON_EINVAL, "region %lld is of image %lld, there are %lld",
                        (long long)i, (long long)b, (long long)r.x->dims[0]);
     roi_bins(&r, i, &by, &bx);
-    if (by.grid > 1024 || bx.grid > 1024)
+    if (by.grid > MOST_SAMPLES || bx.grid > MOST_SAMPLES)
       return eval_fail(e, TENON_EINVAL,
-                       "region %lld needs %lld x %lld samples a bin: set sampling_ratio",
-                       (long long)i, (long long)by.grid, (long long)bx.grid);
+                       "region %lld needs %lld x %lld samples a bin, of which the limit of %d is "
+                       "exceeded: set sampling_ratio",
+                       (long long)i, (long long)by.grid, (long long)bx.grid, MOST_SAMPLES);
     samples += (double)by.grid * (double)bx.grid;
   }
   TRY(roi_out(e, &r));

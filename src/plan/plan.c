@@ -329,16 +329,18 @@ enum { REFERENCE_SIZE = 16 };
 
 // A size that would be negative at the reference (n - 17) has a place all the same, so that others
 // are kept apart from it.
-static bool reference_sizes(MemPlan *p) {
+// Products of many sizes may be beyond all numbers at these sizes, and small in a run: then they
+// count as the largest of which all buffers together still have a sum.
+static void reference_sizes(MemPlan *p) {
+  int64_t most = INT64_MAX / (2 * ((int64_t)p->n + 1)) / PLAN_ALIGN * PLAN_ALIGN;
   binding_init(&p->reference, p->arena, p->g);
   binding_default(&p->reference, p->g, REFERENCE_SIZE);
   for (int32_t b = 0; b < p->n; b++) {
     int64_t *size = &p->buffer[b].size;
-    if (!ie_eval(p->buffer[b].bytes, p->reference.value, p->reference.known, p->reference.n, size))
-      return false;
-    if (*size < 0) *size = PLAN_ALIGN;
+    bool fits =
+        ie_eval(p->buffer[b].bytes, p->reference.value, p->reference.known, p->reference.n, size);
+    *size = !fits ? most : *size < 0 ? PLAN_ALIGN : MIN(*size, most);
   }
-  return true;
 }
 
 // The largest sum of sizes alive at one step.
@@ -357,7 +359,7 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
   return most;
 }
 
-static bool prepare(MemPlan *p, NodeList order, const bool *concurrent) {
+static void prepare(MemPlan *p, NodeList order, const bool *concurrent) {
   p->order = order;
   p->concurrent = concurrent;
   p->nviews = p->ninplace = p->ncopies = p->nconcurrent = 0;
@@ -365,9 +367,8 @@ static bool prepare(MemPlan *p, NodeList order, const bool *concurrent) {
   make_buffers(p);
   find_lives(p);
   share_buffers(p);
-  if (!reference_sizes(p)) return false;
+  reference_sizes(p);
   p->bound_bytes = live_bound(p, p->arena);
-  return true;
 }
 
 // The plan with small kernels that run concurrently, packed, if that takes no more memory than `p`
@@ -381,7 +382,8 @@ static MemPlan *join_steps(MemPlan *p) {
     if (!concurrent) break;
     MemPlan *joined = arena_new(p->arena, MemPlan);
     *joined = *p;
-    if (!prepare(joined, order, concurrent) || joined->bound_bytes > p->bound_bytes) continue;
+    prepare(joined, order, concurrent);
+    if (joined->bound_bytes > p->bound_bytes) continue;
     plan_pack(joined);
     if (joined->arena_bytes > p->bound_bytes && !packed) {
       plan_pack(p);
@@ -397,12 +399,11 @@ tenon_status plan_create(Graph *g, Arena *a, MemPlan **out) {
   p->g = g;
   p->arena = a;
   NodeList by_id = body_order(g, g->main, a);
-  if (!prepare(p, by_id, NULL))
-    return fail(g->diag, TENON_EINVAL, NOWHERE, "a buffer's size does not fit in 64 bits");
+  prepare(p, by_id, NULL);
   int64_t import_bytes = p->bound_bytes;
   NodeList deep = plan_order_deep(g, by_id, a);
-  if (!prepare(p, deep, NULL) || p->bound_bytes >= import_bytes)
-    if (!prepare(p, by_id, NULL)) return TENON_EINTERNAL;
+  prepare(p, deep, NULL);
+  if (p->bound_bytes >= import_bytes) prepare(p, by_id, NULL);
   p->import_bytes = import_bytes;
   *out = join_steps(p);
   if (*out == p) plan_pack(p);

@@ -196,6 +196,33 @@ TEST(plan_of_sizes_below_zero) {  // n - 7 where n is small, n - 19 at the refer
 
 // Values that are joined are parts of one buffer; what writes over it waits for all who read a
 // part.
+// A product of sizes that no number holds at the reference, and four bytes in a run.
+TEST(plan_of_sizes_beyond_numbers) {
+  static const char text[] =
+      "graph @\"g\"(%x: f32[n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n]) {\n"
+      "  %a = neg(%x)\n  %b = softmax(%a)\n  %c = add(%a, %b)\n  return %c\n}\n";
+  static Diag d;
+  Graph *g = NULL;
+  MemPlan *p;
+  Arena a;
+  Run r;
+  int64_t dims[16];
+  Value *x, *y[1] = {NULL};
+  arena_init(&a);
+  diag_init(&d);
+  for (int i = 0; i < 16; i++) dims[i] = 1;
+  EXPECT_STATUS(graph_parse(str_of(text), NULL, &d, &g), TENON_OK);
+  EXPECT_STATUS(plan_create(g, &a, &p), TENON_OK);
+  EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+  run_init(&r, NULL, &d);
+  EXPECT_STATUS(value_tensor(&r, NOWHERE, DT_F32, 16, dims, &x), TENON_OK);
+  EXPECT_STATUS(plan_run(p, &r, &x, y), TENON_OK);
+  EXPECT(y[0] && val_f64(y[0], 0) == 1);  // of 0: 0 + 1
+  run_deinit(&r);
+  graph_free(g);
+  arena_deinit(&a);
+}
+
 TEST(plan_makes_adjacent_parts) {
   static Diag d;
   static const char text[] =
