@@ -105,6 +105,8 @@ static void list_slots(Times *t) {
   for (int64_t i = order.n - 1; i >= 0; i--) {
     uint64_t k;
     Slot s = {.node = order.v[i], .kernel = -1, .next = -1, .ms = -1};
+    // No step: weights that were packed have the name of the node that reads them.
+    if (s.node->op == OP_const || s.node->op == OP_param) continue;
     if (intmap_get(&kernel, s.node->id, &k)) {
       s.kernel = (int32_t)k;
       t->of_kernel[k] = (int32_t)t->slot.n;

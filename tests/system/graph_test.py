@@ -508,6 +508,12 @@ def check_profile(b, model, folder):
         check(f"profile of {form}: shares add up", abs(sum(c[3] for c in ops if len(c) > 2) - sum(times)) < 1e-9)
         shared = [n["node"] for n in data["opt"]["nodes"] if n["kernels"] == [0]]
         check(f"profile of {form}: nodes of a kernel share its time", shared and all(data["drawings"][0]["nodes"][i]["cost"][2] == times[0] for i in shared))
+    # Weights that passes make have the name of the node that reads them, which is the kernel's too.
+    packed = os.path.join(ROOT, "tests", "models", "digits_int8.onnx")
+    drawn = json.loads(subprocess.run([TENON, "graph", packed, "--optimised", "--json"], capture_output=True, text=True).stdout)["opt"]["kernels"]
+    data = page_data_of(packed, file, {"steps": [{"node": k["name"], "ms": 2, "step": i} for i, k in enumerate(drawn)]})
+    shares = [n["cost"][3] for n in data["drawings"][0]["nodes"] if n["kind"] == "op" and len(n["cost"]) > 2]
+    check("profile: weights take no time of the kernel that has their name", abs(sum(shares) - 2 * len(drawn)) < 1e-9, f"{sum(shares)} of {2 * len(drawn)} ms")
     check("profile: steps without a node are told", [u[0] for u in page_data_of(model, file, forms["bench"])["profile"]["unplaced"]] == ["<i>no such</i>"])
     for text in ("[]", "{}", '{"steps": 3}', '{"steps": [{}]}', '{"steps": [{"node": "x", "ms": -1}]}', '{"steps": [{"node": "x", "ms": "1"}]}', '{"steps": [', "\0\xff"):
         open(file, "w").write(text)
