@@ -135,7 +135,7 @@ ROWS = [
     Row("--dim", command("run", DIGITS, "--dim", "bach=4"), 2, ["did you mean 'batch'?"]),
     Row("--disable", command("run", DIGITS, "--disable", "fusion"), 2, ["there is no pass 'fusion'", "fuse-kernels", "`tenon passes`"]),
     Row("--stop-after", command("inspect", DIGITS, "--optimised", "--stop-after", "fuse-kernel"), 2, ["did you mean 'fuse-kernels'?"]),
-    Row("--precision", command("run", DIGITS, "--precision", "fp16"), 2, ["f32, tf32, bf16 or f16", "did you mean 'bf16'"]),
+    Row("--precision", command("run", DIGITS, "--precision", "fp16"), 2, ["f32, tf32, bf16 or f16", "did you mean 'f16'?"]),
     Row("--target", command("run", DIGITS, "--target", "gpu"), 2, ["did you mean 'cuda'?", "auto, interp, cpu, cuda"]),
     Row("--target of bench", command("bench", DIGITS, "--target", "opnecl"), 2, ["did you mean 'opencl'?"]),
     Row("--only", command("run", DIGITS, "--only", "probabilty"), 2, ["did you mean 'probability'?", "output probability"]),
