@@ -11,6 +11,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 # folder -> folders it may include, besides itself
 BELOW = {}
 BELOW["base"] = []
+BELOW["text"] = ["base"]
 BELOW["eval"] = ["base"]
 BELOW["loop"] = ["base", "eval"]
 BELOW["runtime"] = ["base", "eval"]
@@ -34,7 +35,7 @@ BELOW["targets"] = BELOW["targets/c"] + ["targets/c", "targets/opencl", "targets
 BELOW["compile"] = BELOW["targets"] + ["targets"]
 BELOW["api"] = BELOW["compile"] + ["compile", "frontends"]
 BELOW["view"] = BELOW["analyse"] + ["analyse"]
-BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters", "analyse"]
+BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters", "analyse", "text"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own; what a target is
 EXCEPT = {("ir", "ops/ops.def"), ("plan", "passes/fuse_kernels/fuse_kernels.h"), ("targets/c", "targets/object.h")}
 EXCEPT |= {(target, "targets/target.h") for target in ("targets/c", "targets/opencl", "targets/cuda")}
