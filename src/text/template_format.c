@@ -294,7 +294,7 @@ typedef struct Field {
 
 // Behind '{'.
 static Field read_field(Format *f, const char **p, const char *end) {
-  Field out = {.name = {*p, 0}};
+  Field out = {.name = {*p, 0}, .spec = STR("")};
   char c = 0;
   if (*p == end) bad(f->x, "a single '{'");
   while (*p < end) {

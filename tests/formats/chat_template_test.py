@@ -10,7 +10,7 @@ jinja2 gets the settings of Hugging Face transformers (ImmutableSandboxedEnviron
 
 `--seed` varies what is random.  What Tenon refuses by name, or for a limit, is counted and may not exceed one in ten.  Needs jinja2.
 """
-import argparse, datetime, glob, json, os, random, subprocess, sys, tempfile
+import argparse, datetime, glob, json, os, random, subprocess, sys, tempfile, warnings
 
 try:
     import jinja2, jinja2.ext
@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import chat_template_random as make
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+warnings.simplefilter("ignore", SyntaxWarning)  # of Python, which compiles what jinja2 writes
 NOW = 1735732805  # 2025-01-01 12:00:05
 count = {"passed": 0, "failed": 0}
 

@@ -219,7 +219,8 @@ static tenon_status set_variables(Prompt *p) {
     const char *name, *text;
     Json value;
     c->misused = true;
-    if (!opt_split(c, o->text[i], &name, &text)) return TENON_EINVAL;
+    if (!opt_split(c, o->text[i], &name, &text))
+      return fail(&c->diag, TENON_EINVAL, NOWHERE, "--set takes NAME=JSON, not '%s'", o->text[i]);
     TRY(json_parse(&c->arena, str_of(text), &c->diag, &value));
     c->misused = false;
     set_variable(p, str_of(name), value);
