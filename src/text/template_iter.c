@@ -82,7 +82,11 @@ Iter *iter_reversed(Tpl *x, Value v) {
   }
   Value l = v_list_of(x, v);
   Value *r = tpl_array(x, Value, l.l->n);
-  for (int64_t i = 0; i < l.l->n; i++) r[i] = l.l->v[l.l->n - 1 - i];
+  for (int64_t i = 0; i < l.l->n; i++) {
+    r[i] = l.l->v[l.l->n - 1 - i];
+    if (is_str(v))
+      r[i].safe = v.safe;  // reversed() asks by index, and Markup's characters are Markup
+  }
   return iter_array(x, r, l.l->n);
 }
 

@@ -106,6 +106,7 @@ TEST(template_expressions) {
       {"{{ '{0} {x!r:>5} {1[0]:+.2f} {{}}'.format(1, [f], x='q') }}", "1   'q' +2.50 {}", NULL, 0},
       {"{{ '\xce\xa3\xce\x91\xce\xa3'.lower() }} {{ '\xc3\x9f'.upper() }} {{ 'ab cd-ef'|title }}",
        "\xcf\x83\xce\xb1\xcf\x82 SS Ab Cd-Ef", NULL, 0},
+      {"{{ [s|safe|last] }} {{ [s|safe|first] }}", "[Markup('\xe6\x97\xa5')] ['a']", NULL, 0},
       {"{{ ' a  b '.split() }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'x'.join(['1', '2']) }}",
        "['a', 'b'] ['a,b', 'c'] 1x2", NULL, 0},
   };
