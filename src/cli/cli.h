@@ -179,6 +179,7 @@ int cmd_templates(Cli *c);
 int cmd_explain(Cli *c);
 int cmd_graph(Cli *c);
 int cmd_convert(Cli *c);
+int cmd_tokenize(Cli *c);
 int cmd_prompt(Cli *c);
 int cmd_doctor(Cli *c);
 int cmd_completion(Cli *c);

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit
 seconds=$1
 shift
 data=$(realpath -m "${TENON_DATA:-../shared/data}")
-declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [template]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export")
+declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [template]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export" [tokenizer]="none")
 SEED_BYTES_MAX=16384
 
 # The suites, unpacked once from their archives, or Debian's copy.
@@ -40,6 +40,7 @@ seed() {  # name, folder
   fi
   [ "$1" = gguf ] && python3 tests/fuzz/gguf_seeds.py "$2"
   [ "$1" = template ] && python3 tests/fuzz/template_seeds.py "$2"
+  [ "$1" = tokenizer ] && python3 tests/fuzz/tokenizer_seeds.py "$2"
   # What stands inside PyTorch's archives, behind the byte that says what it is (torch.c).
   [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
