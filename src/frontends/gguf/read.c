@@ -156,18 +156,18 @@ static void read_metadata(Reader *r, uint64_t count, GgufFile *f) {
 }
 
 static void unpack(const Weight *w, void *out) {
-  const GgufType *t = &gguf_type[w->packing];
+  const GgmlType *t = &ggml_type[w->packing];
   for (int64_t i = 0; i < w->n / t->block; i++)
-    gguf_unpack(t, w->data + i * t->bytes, (float *)out + i * t->block);
+    ggml_unpack(t, w->data + i * t->bytes, (float *)out + i * t->block);
 }
 
 // As unpack_n_bits has it: a part of ggml's block is a block there.
 static void pack(const Weight *w, uint8_t *q, float *scale, float *less) {
-  const GgufType *t = &gguf_type[w->packing];
+  const GgmlType *t = &ggml_type[w->packing];
   int parts = t->block / t->part, per_byte = 8 / t->bits;
   for (int64_t i = 0; i < w->n / t->block; i++) {
-    GgufParts p = {0};
-    t->split(w->data + i * t->bytes, &p);
+    GgmlParts p;
+    ggml_split(t, w->data + i * t->bytes, &p);
     uint8_t *to = q + i * t->block / per_byte;
     memset(to, 0, (size_t)(t->block / per_byte));
     for (int k = 0; k < t->block; k++)
@@ -177,7 +177,7 @@ static void pack(const Weight *w, uint8_t *q, float *scale, float *less) {
   }
 }
 
-static const WeightBits *few_bits(const GgufType *t, Arena *a) {
+static const WeightBits *few_bits(const GgmlType *t, Arena *a) {
   if (!t->split) return NULL;
   WeightBits *f = arena_new(a, WeightBits);
   *f = (WeightBits){
@@ -222,7 +222,7 @@ static Placed read_tensor(Reader *r, Weight *w) {
   uint64_t code = number(r, 4);
   p.offset = number(r, 8);
   if (r->status) return p;
-  const GgufType *t = code < GGUF_NTYPES ? &gguf_type[code] : NULL;
+  const GgmlType *t = code < GGML_NTYPES ? &ggml_type[code] : NULL;
   if (!t || !t->name) {
     bad(r, at, "tensor '%s' has type %llu, which ggml does not have or has removed", w->name,
         (unsigned long long)code);
@@ -311,7 +311,7 @@ tenon_status gguf_read(Imported *in, Diag *d, GgufFile *out) {
 bool gguf_next_string(const GgufValue *array, int64_t *at, Str *out) {
   if (*at >= array->s.n) return false;
   const uint8_t *p = (const uint8_t *)array->s.p + *at;
-  int64_t n = (int64_t)((uint64_t)gguf_u32(p) | (uint64_t)gguf_u32(p + 4) << 32);
+  int64_t n = (int64_t)((uint64_t)ggml_u32(p) | (uint64_t)ggml_u32(p + 4) << 32);
   *out = (Str){(const char *)p + 8, n};
   *at += 8 + n;
   return true;

@@ -349,7 +349,7 @@ static int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
 // What a graph has of four blocks, as a matrix of two rows: the same bits, unpacked where the graph
 // is run.
-static void check_attached(const GgufType *t, const uint8_t *blocks, const float *want) {
+static void check_attached(const GgmlType *t, const uint8_t *blocks, const float *want) {
   Bytes x;
   Diag d;
   Model *m = NULL;
@@ -357,7 +357,7 @@ static void check_attached(const GgufType *t, const uint8_t *blocks, const float
   Interp *in = NULL;
   Run run;
   Value *got = NULL;
-  GgufSpec spec = {3, 1, 2, "w", 2, {2 * (uint64_t)t->block, 2}, (uint32_t)(t - gguf_type), 0, 0};
+  GgufSpec spec = {3, 1, 2, "w", 2, {2 * (uint64_t)t->block, 2}, (uint32_t)(t - ggml_type), 0, 0};
   gguf_bytes(&x, &spec, NULL);
   strbuf_put(&x.b, (Str){(const char *)blocks, 4 * t->bytes});
   REQUIRE(!try_open(strbuf_str(&x.b), &d, &m));
@@ -394,15 +394,15 @@ TEST(gguf_blocks_are_exact) {
     REQUIRE(hex && sum > hex);
     *hex++ = 0;
     int code = 0;
-    while (code < GGUF_NTYPES && !(gguf_type[code].name && !strcmp(gguf_type[code].name, line)))
+    while (code < GGML_NTYPES && !(ggml_type[code].name && !strcmp(ggml_type[code].name, line)))
       code++;
-    REQUIRE(code < GGUF_NTYPES);
-    const GgufType *t = &gguf_type[code];
-    static float out[4 * GGUF_BLOCK];
+    REQUIRE(code < GGML_NTYPES);
+    const GgmlType *t = &ggml_type[code];
+    static float out[4 * GGML_BLOCK];
     static uint8_t block[4 * 512];
     for (int i = 0; i < 4 * t->bytes; i++, hex += 2)
       block[i] = (uint8_t)(hex_digit(hex[0]) << 4 | hex_digit(hex[1]));
-    for (int k = 0; k < 4; k++) gguf_unpack(t, block + k * t->bytes, out + k * t->block);
+    for (int k = 0; k < 4; k++) ggml_unpack(t, block + k * t->bytes, out + k * t->block);
     EXPECT(hex == sum);
     check_attached(t, block, out);
     for (int i = 0; i < 4 * t->block; i++) out[i] += 0.0f;
