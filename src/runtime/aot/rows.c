@@ -6,6 +6,7 @@
 
 #include "eval/activation.h"
 #include "eval/attention.h"
+#include "eval/blocks.h"
 #include "eval/contract.h"
 #include "eval/contrib.h"
 #include "eval/control.h"

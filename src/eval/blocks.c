@@ -1,0 +1,275 @@
+// blocks.c -- reference evaluation of products with matrices in ggml's block types.
+//
+// With `activations` f32 a weight is what ggml's decoder gives, in f32; products are summed in
+// double and rounded once.  With int8, x is quantised, and a sum is formed block after block of x:
+//   acc = fma(f32(sum of s (sum of q x)), d dx, acc), then, for types with minima,
+//   acc = fma(f32(sum of m (sum of x)), -(dmin dx), acc)
+// where the sums within a block are integers and exact, s and m belong to the parts of a block, and
+// d, dmin and dx are the scales of the block and of x.  Each f32 operation is rounded once, and a
+// subnormal result is 0, as in compiled kernels; so these give the same bits.
+//
+// Needs:      rows of whole blocks.
+// Guarantees: an infinite or NaN scale or element spreads to the results that it is a part of, and
+//             to no others: the rows of x, and the rows of w.
+#include "eval/blocks.h"
+
+#include <ctype.h>
+#include <float.h>
+#include <math.h>
+
+static bool same_name(Str lower, const char *name) {
+  int64_t i = 0;
+  while (i < lower.n && name[i] && tolower((unsigned char)name[i]) == lower.p[i]) i++;
+  return i == lower.n && !name[i];
+}
+
+const GgmlType *block_type(int choice) {
+  Str name = attr_choice_word(BLOCK_TYPES, choice);
+  for (int i = 0; i < GGML_NTYPES; i++)
+    if (ggml_type[i].name && same_name(name, ggml_type[i].name)) return &ggml_type[i];
+  return NULL;
+}
+
+int block_choice(int code) {
+  char lower[16] = {0};
+  if (code < 0 || code >= GGML_NTYPES || !ggml_type[code].name) return -1;
+  for (int i = 0; i < 15 && ggml_type[code].name[i]; i++)
+    lower[i] = (char)tolower((unsigned char)ggml_type[code].name[i]);
+  return attr_choice_find(BLOCK_TYPES, str_of(lower));
+}
+
+bool block_row_bytes(const GgmlType *t, int64_t k, int64_t *out) {
+  return k >= 0 && k % t->block == 0 && ck_mul(k / t->block, t->bytes, out);
+}
+
+bool x_row_bytes(int64_t k, int64_t block, int64_t *out) {
+  if ((block != X_BLOCK_LEAST && block != X_BLOCK_MOST) || k < 0 || k % block) return false;
+  if (k > INT64_MAX / 8) return false;
+  *out = x_sum_at(k, block) + k / x_group(block) * 4;
+  return true;
+}
+
+// ---- x ----
+
+// Kernels flush what is below the normal numbers.
+static float flushed(float v) { return fabsf(v) < FLT_MIN ? copysignf(0, v) : v; }
+
+// One block of a row; `q`, `scale` and `sum` are the row's parts at the block.
+static void quantize_block(const float *x, int64_t block, int8_t *q, uint8_t *scale, uint8_t *sum) {
+  float most = 0;
+  for (int64_t i = 0; i < block; i++) {
+    float a = fabsf(x[i]);
+    most = a > most || a != a || most != most ? (most != most ? most : a) : most;
+  }
+  bool none = most < (float)X_LEAST;
+  float d = none ? 0 : most / 127, by = none ? 0 : 127 / most;
+  memcpy(scale, &d, sizeof d);
+  for (int64_t i = 0; i < block; i++) {
+    float v = rintf(x[i] * by);
+    q[i] = (int8_t)(!(v > -127) ? -127 : v > 127 ? 127 : v);  // NaN: -127
+  }
+  int64_t group = x_group(block);
+  for (int64_t i = 0; i < block / group; i++) {
+    int32_t s = 0;
+    for (int64_t j = 0; j < group; j++) s += q[i * group + j];
+    memcpy(sum + 4 * i, &s, sizeof s);
+  }
+}
+
+typedef struct Quantize {
+  int64_t k, block, row_bytes;
+  const float *x;
+  uint8_t *out;
+} Quantize;
+
+static void quantize_rows(void *ctx, int64_t begin, int64_t end) {
+  const Quantize *j = ctx;
+  for (int64_t r = begin; r < end; r++) {
+    uint8_t *row = j->out + r * j->row_bytes;
+    for (int64_t b = 0; b < j->k / j->block; b++)
+      quantize_block(j->x + r * j->k + b * j->block, j->block, (int8_t *)row + b * j->block,
+                     row + x_scale_at(j->k) + 4 * b,
+                     row + x_sum_at(j->k, j->block) + 4 * b * (j->block / x_group(j->block)));
+  }
+}
+
+tenon_status eval_quantize_blocks(Eval *e) {
+  const quantize_blocks_attrs *at = e->attrs;
+  TRY(eval_need(e, 0, "x", DT_F32));
+  const Value *x = e->in[0];
+  int64_t dims[MAX_RANK];
+  Quantize j = {.block = at->block, .x = x->data};
+  if (x->rank < 1 || !x_row_bytes(x->dims[x->rank - 1], at->block, &j.row_bytes))
+    return eval_fail(e, TENON_EINVAL, "x%s in blocks of %lld", shape_text(x->rank, x->dims).s,
+                     (long long)at->block);
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+  j.k = dims[x->rank - 1];
+  dims[x->rank - 1] = j.row_bytes;
+  Value *y;
+  TRY(eval_out(e, 0, DT_U8, x->rank, dims, &y));
+  j.out = y->data;
+  if (y->n) parallel_for(e->run->pool, x->n / j.k, 1, quantize_rows, &j);
+  return TENON_OK;
+}
+
+// ---- products ----
+
+typedef struct Product {
+  const GgmlType *t;
+  int64_t k, n, m;           // elements of a row, rows of w, rows of x
+  int64_t w_bytes, x_bytes;  // of a row
+  const uint8_t *w, *xq;     // xq: the quantised rows; NULL: x as it is
+  const float *x;
+  float *y;
+  uint8_t *slot;  // SLOTS times slot_bytes
+  int64_t slot_bytes, first;
+} Product;
+
+enum { SLOTS = 64 };  // rows of w at a time, each with memory of its own
+
+// The elements of a row of w in f32.
+static void unpack_row(const GgmlType *t, const uint8_t *w, int64_t k, float *out) {
+  if (t->plain) {
+    for (int64_t i = 0; i < k; i++) out[i] = (float)get_f64(t->plain, w, i);
+    return;
+  }
+  for (int64_t i = 0; i < k / t->block; i++) ggml_unpack(t, w + i * t->bytes, out + i * t->block);
+}
+
+static void float_row(const Product *p, int64_t row, float *w) {
+  unpack_row(p->t, p->w + row * p->w_bytes, p->k, w);
+  for (int64_t i = 0; i < p->m; i++) {
+    double sum = 0;
+    for (int64_t k = 0; k < p->k; k++) sum += (double)p->x[i * p->k + k] * (double)w[k];
+    p->y[i * p->n + row] = (float)sum;
+  }
+}
+
+// One block of w with one of x: `q`, `sums` and dx are of x.
+static float int_block(const GgmlType *t, const GgmlParts *w, const int8_t *q, const uint8_t *sums,
+                       float dx, float acc) {
+  int64_t total = 0, less = 0, group = x_group(t->x_block);
+  for (int k = 0; k < t->block / t->part; k++) {
+    int64_t dot = 0, sum = 0;
+    for (int i = 0; i < t->part; i++) dot += w->q[k * t->part + i] * q[k * t->part + i];
+    for (int64_t i = k * t->part / group; i < (k + 1) * t->part / group; i++)
+      sum += (int32_t)ggml_u32(sums + 4 * i);
+    total += w->s[k] * dot;
+    less += w->m[k] * sum;
+  }
+  acc = flushed(fmaf((float)(int32_t)total, flushed(w->d * dx), acc));
+  if (t->has_less) acc = flushed(fmaf((float)(int32_t)less, -flushed(w->dmin * dx), acc));
+  return acc;
+}
+
+static void int_row(const Product *p, int64_t row, GgmlParts *w) {
+  const GgmlType *t = p->t;
+  int64_t blocks = p->k / t->block, sums = t->block / x_group(t->x_block) * 4;
+  for (int64_t b = 0; b < blocks; b++) ggml_split(t, p->w + row * p->w_bytes + b * t->bytes, &w[b]);
+  for (int64_t i = 0; i < p->m; i++) {
+    const uint8_t *x = p->xq + i * p->x_bytes;
+    float acc = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+      uint32_t bits = ggml_u32(x + x_scale_at(p->k) + 4 * b);
+      float dx;
+      memcpy(&dx, &bits, sizeof dx);
+      acc = int_block(t, &w[b], (const int8_t *)x + b * t->block,
+                      x + x_sum_at(p->k, t->x_block) + b * sums, dx, acc);
+    }
+    p->y[i * p->n + row] = acc;
+  }
+}
+
+static void product_rows(void *ctx, int64_t begin, int64_t end) {
+  const Product *p = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    void *slot = p->slot + i * p->slot_bytes;
+    if (p->xq)
+      int_row(p, p->first + i, slot);
+    else
+      float_row(p, p->first + i, slot);
+  }
+}
+
+static tenon_status need_matrix(Eval *e, int i, const GgmlType *t, int64_t k, int64_t *bytes) {
+  TRY(eval_need(e, i, "w", DT_U8));
+  const Value *w = e->in[i];
+  if (!t || !block_row_bytes(t, k, bytes) || w->rank != 2 || w->dims[1] != *bytes)
+    return eval_fail(e, TENON_EINVAL, "w%s for rows of %lld elements of type %s",
+                     shape_text(w->rank, w->dims).s, (long long)k, t ? t->name : "?");
+  return TENON_OK;
+}
+
+// x as the product takes it: quantised here where it is not yet.
+static tenon_status take_x(Eval *e, bool ints, Product *p) {
+  const Value *x = e->in[0];
+  int64_t last = x->rank ? x->dims[x->rank - 1] : 0, size;
+  if (ints && (!p->t->x_block || !x_row_bytes(p->k, p->t->x_block, &p->x_bytes)))
+    return eval_fail(e, TENON_EINVAL, "there is no product of integers with %s", p->t->name);
+  bool whole = x->dtype == DT_U8 ? ints && last == p->x_bytes : x->dtype == DT_F32 && last == p->k;
+  if (x->rank < 1 || !whole)
+    return eval_fail(e, TENON_EINVAL, "x is %s%s, must have rows of %lld elements",
+                     dtype_name(x->dtype), shape_text(x->rank, x->dims).s, (long long)p->k);
+  p->m = 1;
+  for (int i = 0; i < x->rank - 1; i++) p->m *= x->dims[i];
+  p->x = x->data;
+  p->xq = x->dtype == DT_U8 ? x->data : NULL;
+  if (!ints || p->xq || !p->m || !p->n) return TENON_OK;
+  if (!ck_mul(p->m, p->x_bytes, &size)) return eval_fail(e, TENON_EINVAL, "x is too large");
+  Quantize j = {.k = p->k, .block = p->t->x_block, .row_bytes = p->x_bytes, .x = p->x};
+  p->xq = j.out = arena_array(&e->run->scratch, uint8_t, MAX(size, 1));
+  parallel_for(e->run->pool, p->m, 1, quantize_rows, &j);
+  return TENON_OK;
+}
+
+tenon_status eval_mat_mul_blocks(Eval *e) {
+  const mat_mul_blocks_attrs *at = e->attrs;
+  bool ints = at->activations == BLOCKS_INT8;
+  Product p = {.t = block_type(at->type), .k = at->k};
+  TRY(eval_need(e, 0, "x", 0));
+  TRY(need_matrix(e, 1, p.t, p.k, &p.w_bytes));
+  p.w = e->in[1]->data;
+  p.n = e->in[1]->dims[0];
+  TRY(take_x(e, ints, &p));
+  int64_t dims[MAX_RANK], size;
+  const Value *x = e->in[0];
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+  dims[x->rank - 1] = p.n;
+  Value *y;
+  TRY(eval_out(e, 0, DT_F32, x->rank, dims, &y));
+  if (!y->n) return TENON_OK;
+  int64_t each = ints ? p.k / p.t->block * (int64_t)sizeof(GgmlParts) : p.k * 4;
+  p.slot_bytes = (each + 63) / 64 * 64;
+  if (!ck_mul(SLOTS, p.slot_bytes, &size)) return eval_fail(e, TENON_EINVAL, "a row is too long");
+  p.slot = arena_alloc(&e->run->scratch, MAX(size, 1));
+  p.y = y->data;
+  for (p.first = 0; p.first < p.n; p.first += SLOTS)
+    parallel_for(e->run->pool, MIN(SLOTS, p.n - p.first), 1, product_rows, &p);
+  return TENON_OK;
+}
+
+tenon_status eval_gather_blocks(Eval *e) {
+  const gather_blocks_attrs *at = e->attrs;
+  const GgmlType *t = block_type(at->type);
+  int64_t bytes;
+  TRY(need_matrix(e, 0, t, at->k, &bytes));
+  TRY(eval_need(e, 1, "ids", 0));
+  const Value *w = e->in[0], *ids = e->in[1];
+  int64_t dims[MAX_RANK];
+  if (ids->rank >= MAX_RANK) return eval_fail(e, TENON_EINVAL, "ids have rank %d", ids->rank);
+  if (ids->dtype != DT_I32 && ids->dtype != DT_I64)
+    return eval_fail(e, TENON_EINVAL, "ids are %s, must be i32 or i64", dtype_name(ids->dtype));
+  memcpy(dims, ids->dims, (size_t)ids->rank * sizeof *dims);
+  dims[ids->rank] = at->k;
+  Value *y;
+  TRY(eval_out(e, 0, DT_F32, ids->rank + 1, dims, &y));
+  for (int64_t i = 0; i < ids->n; i++) {
+    int64_t id = get_i64(ids->dtype, ids->data, i);
+    if (id < 0) id += w->dims[0];
+    if (id < 0 || id >= w->dims[0])
+      return eval_fail(e, TENON_EINVAL, "index %lld is out of range of %lld rows",
+                       (long long)get_i64(ids->dtype, ids->data, i), (long long)w->dims[0]);
+    unpack_row(t, (const uint8_t *)w->data + id * bytes, at->k, (float *)y->data + i * at->k);
+  }
+  return TENON_OK;
+}
