@@ -108,12 +108,12 @@ static void emit_unrolled(Emit *e, const LoopStmt *s) {
     set_scalar(e, s->sym, const_i64(e, i));
     e->across.loop = e->lanes ? s : NULL;
     e->across.step = i;
-    if (!i) e->across.load = NULL;
+    if (!i) e->across.nblocks = 0;
     emit_block(e, &s->body);
   }
   e->across.loop = outer;
   e->across.step = step;
-  e->across.load = NULL;
+  e->across.nblocks = 0;
 }
 
 // ---- chunks of lanes ----

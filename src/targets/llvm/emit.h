@@ -50,16 +50,20 @@ typedef struct Lin {
   LV narrow, off;
 } Lin;
 
-// The unrolled loop at hand inside a chunk of lanes, and the block of a strided load that was
+// The unrolled loop at hand inside a chunk of lanes, and the blocks of strided loads that were
 // transposed for its steps (emit_transpose.c).
+enum { ACROSS_BLOCKS = 4 };
 typedef struct Across {
   const LoopStmt *loop;  // NULL: none
   int64_t step;          // at hand
-  const LoopExpr *load;  // NULL: no block is held
-  int64_t first;         // step of the block's first column
-  LV mask;               // under which it was loaded
   bool always;           // the statement at hand is run in every step: a block may be loaded in it
-  LV column[16];
+  int nblocks;           // that are held
+  struct AcrossBlock {
+    const LoopExpr *load;
+    int64_t first;  // step of the block's first column
+    LV mask;        // under which it was loaded
+    LV column[16];
+  } block[ACROSS_BLOCKS];
 } Across;
 
 typedef struct Emit {
