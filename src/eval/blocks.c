@@ -44,9 +44,7 @@ bool block_row_bytes(const GgmlType *t, int64_t k, int64_t *out) {
 
 bool x_row_bytes(int64_t k, int64_t block, int64_t *out) {
   if ((block != X_BLOCK_LEAST && block != X_BLOCK_MOST) || k < 0 || k % block) return false;
-  if (k > INT64_MAX / 8) return false;
-  *out = x_sum_at(k, block) + k / x_group(block) * 4;
-  return true;
+  return ck_mul(k / block, x_block_bytes(block), out);
 }
 
 // ---- x ----
@@ -54,8 +52,8 @@ bool x_row_bytes(int64_t k, int64_t block, int64_t *out) {
 // Kernels flush what is below the normal numbers.
 static float flushed(float v) { return fabsf(v) < FLT_MIN ? copysignf(0, v) : v; }
 
-// One block of a row; `q`, `scale` and `sum` are the row's parts at the block.
-static void quantize_block(const float *x, int64_t block, int8_t *q, uint8_t *scale, uint8_t *sum) {
+static void quantize_block(const float *x, int64_t block, uint8_t *out) {
+  int8_t *q = (int8_t *)out;
   float most = 0;
   for (int64_t i = 0; i < block; i++) {
     float a = fabsf(x[i]);
@@ -63,7 +61,7 @@ static void quantize_block(const float *x, int64_t block, int8_t *q, uint8_t *sc
   }
   bool none = most < (float)X_LEAST;
   float d = none ? 0 : most / 127, by = none ? 0 : 127 / most;
-  memcpy(scale, &d, sizeof d);
+  memcpy(out + block, &d, sizeof d);
   for (int64_t i = 0; i < block; i++) {
     float v = rintf(x[i] * by);
     q[i] = (int8_t)(!(v > -127) ? -127 : v > 127 ? 127 : v);  // NaN: -127
@@ -72,7 +70,7 @@ static void quantize_block(const float *x, int64_t block, int8_t *q, uint8_t *sc
   for (int64_t i = 0; i < block / group; i++) {
     int32_t s = 0;
     for (int64_t j = 0; j < group; j++) s += q[i * group + j];
-    memcpy(sum + 4 * i, &s, sizeof s);
+    memcpy(out + x_sum_at(block) + 4 * i, &s, sizeof s);
   }
 }
 
@@ -87,9 +85,7 @@ static void quantize_rows(void *ctx, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) {
     uint8_t *row = j->out + r * j->row_bytes;
     for (int64_t b = 0; b < j->k / j->block; b++)
-      quantize_block(j->x + r * j->k + b * j->block, j->block, (int8_t *)row + b * j->block,
-                     row + x_scale_at(j->k) + 4 * b,
-                     row + x_sum_at(j->k, j->block) + 4 * b * (j->block / x_group(j->block)));
+      quantize_block(j->x + r * j->k + b * j->block, j->block, row + b * x_block_bytes(j->block));
   }
 }
 
@@ -145,9 +141,13 @@ static void float_row(const Product *p, int64_t row, float *w) {
   }
 }
 
-// One block of w with one of x: `q`, `sums` and dx are of x.
-static float int_block(const GgmlType *t, const GgmlParts *w, const int8_t *q, const uint8_t *sums,
-                       float dx, float acc) {
+// One block of w with one of x.
+static float int_block(const GgmlType *t, const GgmlParts *w, const uint8_t *x, float acc) {
+  const int8_t *q = (const int8_t *)x;
+  const uint8_t *sums = x + x_sum_at(t->x_block);
+  uint32_t bits = ggml_u32(x + t->x_block);
+  float dx;
+  memcpy(&dx, &bits, sizeof dx);
   int64_t total = 0, less = 0, group = x_group(t->x_block);
   for (int k = 0; k < t->block / t->part; k++) {
     int64_t dot = 0, sum = 0;
@@ -157,25 +157,20 @@ static float int_block(const GgmlType *t, const GgmlParts *w, const int8_t *q, c
     total += w->s[k] * dot;
     less += w->m[k] * sum;
   }
-  acc = flushed(fmaf((float)(int32_t)total, flushed(w->d * dx), acc));
+  acc = flushed(fmaf((float)(int32_t)total, flushed(flushed(w->d) * dx), acc));
   if (t->has_less) acc = flushed(fmaf((float)(int32_t)less, -flushed(w->dmin * dx), acc));
   return acc;
 }
 
 static void int_row(const Product *p, int64_t row, GgmlParts *w) {
   const GgmlType *t = p->t;
-  int64_t blocks = p->k / t->block, sums = t->block / x_group(t->x_block) * 4;
+  int64_t blocks = p->k / t->block;
   for (int64_t b = 0; b < blocks; b++) ggml_split(t, p->w + row * p->w_bytes + b * t->bytes, &w[b]);
   for (int64_t i = 0; i < p->m; i++) {
     const uint8_t *x = p->xq + i * p->x_bytes;
     float acc = 0;
-    for (int64_t b = 0; b < blocks; b++) {
-      uint32_t bits = ggml_u32(x + x_scale_at(p->k) + 4 * b);
-      float dx;
-      memcpy(&dx, &bits, sizeof dx);
-      acc = int_block(t, &w[b], (const int8_t *)x + b * t->block,
-                      x + x_sum_at(p->k, t->x_block) + b * sums, dx, acc);
-    }
+    for (int64_t b = 0; b < blocks; b++)
+      acc = int_block(t, &w[b], x + b * x_block_bytes(t->x_block), acc);
     p->y[i * p->n + row] = acc;
   }
 }

@@ -1,9 +1,9 @@
 // blocks.h -- reference evaluation of products with matrices in ggml's block types.
 //
 // A matrix is u8[rows, bytes of a row] in the layout of its file, rows of whole blocks.  x may come
-// quantised, as `quantize_blocks` makes it: a row of K elements is
-//   K codes of i8, then an f32 scale for each block of x, then an i32 sum of the codes of each
-//   group: 32 elements where blocks of x have 32, and 16 where they have 256.
+// quantised, as `quantize_blocks` makes it: a row is blocks of 32 or 256 elements, and a block is
+//   its codes in i8, its scale in f32, and an i32 sum of the codes of each group of its elements:
+//   32 where blocks have 32, and 16 where they have 256.
 #ifndef TENON_EVAL_BLOCKS_H
 #define TENON_EVAL_BLOCKS_H
 
@@ -41,8 +41,10 @@ enum { X_BLOCK_LEAST = 32, X_BLOCK_MOST = 256 };
 // A block whose largest magnitude is below this counts as zeros, so that no scale is subnormal.
 #define X_LEAST 0x1p-90
 static inline int64_t x_group(int64_t block) { return block == X_BLOCK_LEAST ? 32 : 16; }
-static inline int64_t x_scale_at(int64_t k) { return k; }  // bytes in front of the scales
-static inline int64_t x_sum_at(int64_t k, int64_t block) { return k + k / block * 4; }
+static inline int64_t x_sum_at(int64_t block) { return block + 4; }  // behind codes and scale
+static inline int64_t x_block_bytes(int64_t block) {
+  return x_sum_at(block) + block / x_group(block) * 4;
+}
 // Bytes of a quantised row; false: k is not whole blocks, or too large.
 bool x_row_bytes(int64_t k, int64_t block, int64_t *out);
 

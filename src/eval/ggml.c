@@ -157,13 +157,13 @@ static void tq2_0(const uint8_t *b, GgmlParts *out) {
     out->q[i] = (int16_t)((b[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
 }
 
-static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t ggml_e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static void mxfp4(const uint8_t *b, GgmlParts *out) {
   one_part(out, (float)ldexp(1, b[0] - 128), 0);  // half of the scale, for the doubled values
   for (int i = 0; i < 16; i++) {
-    out->q[i] = e2m1_doubled[b[1 + i] & 15];
-    out->q[i + 16] = e2m1_doubled[b[1 + i] >> 4];
+    out->q[i] = ggml_e2m1_doubled[b[1 + i] & 15];
+    out->q[i + 16] = ggml_e2m1_doubled[b[1 + i] >> 4];
   }
 }
 
@@ -177,8 +177,8 @@ static void nvfp4(const uint8_t *b, GgmlParts *out) {
   for (int k = 0; k < 4; k++) {
     out->scale[k] = ue4m3_half(b[k]);
     for (int i = 0; i < 8; i++) {
-      out->q[k * 16 + i] = e2m1_doubled[b[4 + k * 8 + i] & 15];
-      out->q[k * 16 + 8 + i] = e2m1_doubled[b[4 + k * 8 + i] >> 4];
+      out->q[k * 16 + i] = ggml_e2m1_doubled[b[4 + k * 8 + i] & 15];
+      out->q[k * 16 + 8 + i] = ggml_e2m1_doubled[b[4 + k * 8 + i] >> 4];
     }
   }
 }

@@ -42,6 +42,8 @@ GgmlSplit ggml_iq4_nl, ggml_iq4_xs;
 extern const uint16_t ggml_grid_iq2_xxs[256], ggml_grid_iq2_xs[512], ggml_grid_iq2_s[1024],
     ggml_grid_iq3_xxs[256], ggml_grid_iq3_s[512], ggml_grid_iq1[2048];
 
+extern const int8_t ggml_iq4_levels[16], ggml_e2m1_doubled[16];
+
 static inline uint32_t ggml_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 static inline uint32_t ggml_u32(const uint8_t *p) { return ggml_u16(p) | ggml_u16(p + 2) << 16; }
 static inline float ggml_f16(const uint8_t *p) { return (float)f16_to_f64((uint16_t)ggml_u16(p)); }

@@ -5,8 +5,8 @@
 static const int8_t level2[4] = {0x08, 0x19, 0x2b, 0};
 static const int8_t level3_xxs[8] = {0x04, 0x0c, 0x14, 0x1c, 0x24, 0x2c, 0x34, 0x3e};
 static const int8_t level3_s[8] = {1, 3, 5, 7, 9, 11, 13, 15};
-static const int8_t level4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                  1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t ggml_iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
 
 // Seven signs are stored; the eighth makes their number even.
 static uint32_t eight_signs(uint32_t seven) {
@@ -110,8 +110,8 @@ void ggml_iq4_nl(const uint8_t *b, GgmlParts *out) {
   out->d = ggml_f16(b);
   out->s[0] = 1;
   for (int i = 0; i < 16; i++) {
-    out->q[i] = level4[b[2 + i] & 15];
-    out->q[i + 16] = level4[b[2 + i] >> 4];
+    out->q[i] = ggml_iq4_levels[b[2 + i] & 15];
+    out->q[i + 16] = ggml_iq4_levels[b[2 + i] >> 4];
   }
 }
 
@@ -123,8 +123,8 @@ void ggml_iq4_xs(const uint8_t *b, GgmlParts *out) {
     out->s[k] = (int16_t)((low | top << 4) - 32);
     const uint8_t *q = b + 8 + k * 16;
     for (int i = 0; i < 16; i++) {
-      out->q[k * 32 + i] = level4[q[i] & 15];
-      out->q[k * 32 + 16 + i] = level4[q[i] >> 4];
+      out->q[k * 32 + i] = ggml_iq4_levels[q[i] & 15];
+      out->q[k * 32 + 16 + i] = ggml_iq4_levels[q[i] >> 4];
     }
   }
 }

@@ -38,10 +38,11 @@ static double cost_quantize_blocks(const CostIn *c) { return 4 * (double)c->in[0
 
 const OpInfo op_quantize_blocks = {
     .name = "quantize_blocks",
-    .doc = "each row of x in 8 bits with a scale a block, as products of integers take it: codes "
-           "of i8 (x 127 / largest magnitude of the block, rounded to nearest even), the scales "
-           "in f32, and the sums of the codes in i32, of 32 elements, or of 16 where blocks have "
-           "256; a block below 2^-90 is 0",
+    .doc =
+        "x in 8 bits, block after block of each row, as products of integers take it: codes of "
+        "i8 (x 127 / largest magnitude of the block, rounded to nearest even), the scale in f32, "
+        "and the sums of the codes in i32, of 32 elements, or of 16 where blocks have 256; a "
+        "block below 2^-90 is 0",
     .operands = "x",
     .results = "y",
     .dtypes = "float",

@@ -27,6 +27,7 @@ extern const RuleSet rules_slices;          // slices, gathers and concatenation
 extern const RuleSet rules_kv_present;      // present keys and values of an attention
 extern const RuleSet rules_signal;          // Fourier transforms as products
 extern const RuleSet rules_sink;            // movement below arithmetic
+extern const RuleSet rules_ggml;            // products with matrices in ggml's block types
 extern const RuleSet rules_strength;        // constants gathered, cheap ops for expensive ones
 
 extern const RuleSet *const rule_sets[];  // all of them, NULL-terminated (sets.c)

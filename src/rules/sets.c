@@ -25,6 +25,7 @@ const RuleSet *const rule_sets[] = {
     &rules_slices,
     &rules_kv_present,
     &rules_signal,
+    &rules_ggml,
     &rules_sink,
     &rules_strength,
     NULL,

@@ -69,6 +69,13 @@ const TemplateCase template_cases[] = {
     {.name = "int4_gemm",
      .text = G("%x: f32[30, 40]", "!w u8[70, 3, 8]\n!s f32[70, 3]\n"
                                   "  %y = mat_mul_n_bits(%x, %w, %s) bits=4\n  return %y\n")},
+    {.name = "blocks",
+     .text =
+         G("%x: f32[30, 512]", "!r u8[70, 288]\n  %m = const u8[] {55}\n  %w = bit_and(%r, %m)\n"
+                               "  %y = mat_mul_blocks(%x, %w) type=q4_0 k=512\n  return %y\n")},
+    {.name = "blocks_quantize",
+     .base = "blocks=2",
+     .text = G("%x: f32[3, 640]", "  %y = quantize_blocks(%x)\n  return %y\n")},
     {.name = "scan",
      .text = G("%x: f32[7, 150]", "  %a = const i64[] {0}\n  %y = cum_sum(%x, %a)\n  return %y\n")},
     {.name = "topk",
