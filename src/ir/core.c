@@ -11,8 +11,14 @@ const OpInfo *const op_table[OP_COUNT] = {
 #include "ops/ops.def"
 };
 
-static const AttrDesc param_desc[] = {
-    {.name = "instance", .doc = "number of the parameter", .kind = ATTR_i64, .offset = 0}};
+static const AttrDesc param_desc[] = {{.name = "instance",
+                                       .doc = "number of the parameter",
+                                       .kind = ATTR_i64,
+                                       .offset = offsetof(param_attrs, instance)},
+                                      {.name = "state",
+                                       .doc = "kept from run to run and written in place",
+                                       .kind = ATTR_bool,
+                                       .offset = offsetof(param_attrs, state)}};
 static const AttrDesc proj_desc[] = {
     {.name = "index", .doc = "which result", .kind = ATTR_i64, .offset = 0}};
 ATTR_TABLE(foreign, FOREIGN_ATTRS);
@@ -51,7 +57,7 @@ const OpInfo op_param = {.name = "param",
                          .nres = 1,
                          .cost = no_cost,
                          .attrs = param_desc,
-                         .nattrs = 1,
+                         .nattrs = sizeof(param_desc) / sizeof(AttrDesc),
                          .attrs_size = sizeof(param_attrs)};
 const OpInfo op_const = {.name = "const",
                          .doc = "a constant tensor",

@@ -343,16 +343,27 @@ Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *att
   return finish(g, n);
 }
 
-Node *node_param(Graph *g, const Type *t, const char *name) {
+static Node *make_param(Graph *g, const Type *t, const char *name, bool state) {
   if (g->status) return g->poison;
   Node *n = make_raw(g, OP_param, 1);
   param_attrs *at = arena_new(&g->arena, param_attrs);
   at->instance = g->nparams_made++;
+  at->state = state;
   n->attrs = at;
   ((const Type **)n->type)[0] = t;
   n->name = name ? intern(&g->names, str_of(name)) : NULL;
   n->hash = node_hash(n);
   return finish(g, n);
+}
+
+Node *node_param(Graph *g, const Type *t, const char *name) {
+  return make_param(g, t, name, false);
+}
+
+Node *node_state(Graph *g, const Type *t, const char *name) { return make_param(g, t, name, true); }
+
+bool node_is_state(const Node *n) {
+  return n->op == OP_param && ((const param_attrs *)n->attrs)->state;
 }
 
 // `name` is the graph's own.

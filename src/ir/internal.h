@@ -42,6 +42,7 @@ typedef struct proj_attrs {
 } proj_attrs;
 typedef struct param_attrs {
   int64_t instance;  // params never merge
+  bool state;
 } param_attrs;
 
 #endif

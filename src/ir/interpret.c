@@ -19,6 +19,7 @@ typedef struct Step {
   int32_t out;    // first result's slot
   int32_t *dead;  // slots that nothing needs after this step
   int32_t ndead;
+  int32_t state;  // the slot of the state whose memory the result is written to; -1: none
 } Step;
 
 typedef struct Plan {
@@ -40,6 +41,8 @@ struct Interp {
   const NodeList *order;  // of the main body, while planning
   IntMap plans;           // Body -> Plan
   IntMap consts;          // const node id -> Value (borrowed data)
+  const Node **versions;  // of states (state_versions), of the first `nnodes` nodes
+  int64_t nnodes;
   Plan *main;
   Diag *diag;  // while planning
   // The symbols that the plan's types may hold: others may be added to the graph while it is run.
@@ -157,7 +160,8 @@ static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *
   }
   int32_t first = new_slots(p, n, n->nres);
   for (int i = 0; i < n->nres; i++) {  // a copy step: the same value under another slot
-    Step s = {.node = n, .out = first + i, .src = arena_array(&p->in->arena, int32_t, 1)};
+    Step s = {
+        .node = n, .out = first + i, .state = -1, .src = arena_array(&p->in->arena, int32_t, 1)};
     s.src[0] = slot_of(p, out[i]);
     s.ndead = -1;
     vec_push(&p->in->arena, &p->steps, s);
@@ -179,15 +183,18 @@ static tenon_status plan_node(Planner *p, Node *n) {
   bool known =
       in->dry || op->eval || n->op == OP_const ||
       (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
-  bool expanded = false;
-  if (op->expand && (!op->eval || in->expand)) TRY(plan_expansion(p, op, n, &expanded));
+  // What an expansion makes is no version, and has an id beyond those.
+  const Node *state = in->versions && n->id < in->nnodes ? in->versions[n->id] : NULL;
+  bool expanded = false, decompose = in->expand && !state;
+  if (op->expand && (!op->eval || decompose)) TRY(plan_expansion(p, op, n, &expanded));
   if (expanded) return TENON_OK;
   if (!known)
     return fail(
         in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",
         STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
   TRY(plan_bodies(in, n));
-  Step s = {.node = n, .src = arena_array(&in->arena, int32_t, n->nsrc)};
+  Step s = {.node = n, .src = arena_array(&in->arena, int32_t, n->nsrc), .state = -1};
+  if (state) s.state = slot_of(p, state);
   for (uint32_t i = 0; i < n->nsrc; i++) s.src[i] = slot_of(p, n->src[i]);
   s.out = new_slots(p, n, n->nres);
   vec_push(&in->arena, &p->steps, s);
@@ -206,7 +213,7 @@ static void find_dead(Planner *p) {
   for (int64_t k = plan->nsteps - 1; k >= 0; k--) {
     Step *s = &plan->step[k];
     int32_t nsrc = step_nsrc(s), nout = s->ndead == -1 ? 1 : s->node->nres;
-    s->dead = arena_array(a, int32_t, nsrc + nout);
+    s->dead = arena_array(a, int32_t, nsrc + nout + 1);
     bool copy = s->ndead == -1;
     s->ndead = 0;
     for (int32_t i = 0; i < nout; i++)
@@ -216,6 +223,10 @@ static void find_dead(Planner *p) {
         live[s->src[i]] = true;
         s->dead[s->ndead++] = s->src[i];
       }
+    if (s->state >= 0 && !live[s->state]) {
+      live[s->state] = true;
+      s->dead[s->ndead++] = s->state;
+    }
     if (copy) s->node = NULL;
   }
 }
@@ -230,6 +241,11 @@ static tenon_status plan_body(Interp *in, const Body *b) {
   plan->result = arena_array(&in->arena, int32_t, b->nresults);
   for (int64_t i = 0; i < b->nparams; i++) plan->param[i] = new_slots(&p, b->param[i], 1);
   NodeList order = b == in->g->main && in->order ? *in->order : body_order(in->g, b, &in->arena);
+  if (b == in->g->main) {
+    in->nnodes = in->g->node.n;
+    in->versions = state_versions(in->g, order, &in->arena);
+    if (!in->order) order = state_order(in->g, order, &in->arena);
+  }
   for (int64_t i = 0; i < order.n; i++) TRY(plan_tree(&p, order.v[i]));
   for (int64_t i = 0; i < b->nresults; i++) plan->result[i] = slot_of(&p, b->result[i]);
   plan->step = p.steps.v;
@@ -423,6 +439,15 @@ static void drop(Value **slot) {
   *slot = NULL;
 }
 
+// The result goes to the memory of the state that it is a version of, which all its readers have
+// read by now.
+static void write_state(const Step *s, Value **slot) {
+  Value *state = slot[s->state], *v = slot[s->out];
+  copy_elems(v->dtype, state->data, 0, v->data, 0, v->n);
+  drop(&slot[s->out]);
+  slot[s->out] = state->run ? value_retain(state) : state;
+}
+
 // Hands a step's results to the placement, and tells it what has died.
 static bool is_placed(const Exec *x) {
   return x->placement && (x->depth == 1 || x->placement->everywhere);
@@ -455,6 +480,7 @@ static const bool *needed_steps(Exec *x, const Run *run, const Plan *p) {
   for (int64_t k = p->nsteps - 1; k >= 0; k--) {
     const Step *s = &p->step[k];
     int32_t nsrc = s->node ? (int32_t)s->node->nsrc : 1, nout = s->node ? s->node->nres : 1;
+    step[k] = s->state >= 0;  // the runs that follow want it
     for (int32_t i = 0; i < nout; i++) step[k] = step[k] || slot[s->out + i];
     for (int32_t i = 0; step[k] && i < nsrc; i++)
       if (s->src[i] >= 0) slot[s->src[i]] = true;
@@ -482,6 +508,7 @@ static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in,
     const Step *s = &p->step[k];
     if (!needed || needed[k]) {
       TRY(run_step(x, run, s, slot));
+      if (s->node && s->state >= 0) write_state(s, slot);
       TRY(place_results(x, run, s, slot));
     }
     drop_dead(x, p, s, slot);

@@ -14,6 +14,13 @@
 //    values come in through explicit operands (captures), which follow the op's own operands in
 //    order.
 //
+// A state is a parameter of the main body that a run may change (node_state; in text `state %k:`).
+// Ops that write it give its next version (OpInfo.in_place, ir/state.c); all versions are one
+// memory:
+//  - a state is a dense tensor of known rank, of elements of whole bytes, and lies in main;
+//  - a version has at most one writer, so that the versions of a state are a chain;
+//  - who reads a version needs no later one, so that all its readers can come before its writer.
+//
 // Errors while building are sticky: after the first one every constructor returns the poison node
 // and changes nothing; the builder asks graph_status once.
 #ifndef TENON_IR_IR_H
@@ -160,6 +167,8 @@ Node *graph_fail(Graph *g, tenon_status code, Where at, const char *fmt, ...) PR
 Node *node_new(Graph *g, int op, int nsrc, Node *const *src, const void *attrs, int nres,
                const char *name);
 Node *node_param(Graph *g, const Type *t, const char *name);
+Node *node_state(Graph *g, const Type *t, const char *name);  // a parameter that is a state
+bool node_is_state(const Node *n);
 Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes,
                  const char *name);  // copies
 // The same over data that the graph takes over and frees with mem_free(take_block, block_bytes):
@@ -221,6 +230,23 @@ typedef struct NodeList {
   int64_t n;
 } NodeList;
 NodeList body_order(Graph *g, const Body *b, Arena *a);
+
+// ---- states (state.c) ----
+// The operand that a node's only result is written over where that is a version of a state; -1: it
+// has none.  Of an op (OpInfo.in_place), and of a `fused` node whose result is such an op's.
+int node_in_place(const Node *n);
+// The operand that a node shows under another shape, or -1.
+int node_view_operand(const Node *n);
+// By node id: the state that the node's result is a version of, a parameter; NULL: of none.
+// `order` is one of the main body; NULL where the graph has no state.
+const Node **state_versions(const Graph *g, NodeList order, Arena *a);
+// The order of the main body with each version's readers before its writer: as given but for what
+// that asks for.  Takes any order with operands first, of a graph that graph_verify accepts.
+NodeList state_order(const Graph *g, NodeList order, Arena *a);
+// The invariants of states; the first that does not hold is told.
+MUST_USE tenon_status state_verify(const Graph *g, NodeList order, Arena *a, Diag *d);
+// That in this order no version of a state is read after the next one is written.
+MUST_USE tenon_status state_check_order(const Graph *g, NodeList order, Arena *a, Diag *d);
 
 // ---- whole graphs ----
 MUST_USE tenon_status graph_verify(Graph *g, Diag *d);

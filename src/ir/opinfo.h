@@ -205,6 +205,9 @@ struct OpInfo {
   const AttrDesc *attrs;
   uint16_t nattrs, attrs_size, flags;
   int8_t arity;  // as in ops.def
+  // 1 + the operand whose elements result 0 has but for some, and whose memory it takes where that
+  // is a state; 0: none.  Elsewhere the op is pure and copies.
+  int8_t in_place;
   uint8_t nres;  // usual number of results
   FuseOp fuse;
   uint8_t layout, expense, range, hazard;  // OpLayout, OpExpense, RangeRule, HazardRule

@@ -363,11 +363,14 @@ static tenon_status parse_params(TextParser *p, Names *names, Nodes *out) {
     Str key;
     const char *origin;
     const Type *type;
+    bool state = p->depth == 0 && text_is_word(p, "state");
+    if (state) lex_next(&p->lex);
     TRY(parse_value(p, names, &map, &key, &origin));
     TRY(parse_origin(p, &origin));
     TRY(text_need(p, ':'));
     TRY(parse_type(p, &type));
-    Node *n = node_param(p->g, type_to_graph(p, type), origin);
+    const Type *t = type_to_graph(p, type);
+    Node *n = state ? node_state(p->g, t, origin) : node_param(p->g, t, origin);
     TRY(define(p, &at, map, key, n, NULL));
     if (p->depth > 0 && text_take(p, '=')) TRY(parse_known(p, n));
     vec_push(&p->arena, out, n);

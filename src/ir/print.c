@@ -206,6 +206,7 @@ static void print_params(Printer *p, Scope *s, const Body *b) {
   for (int64_t i = 0; i < b->nparams; i++) {
     if (i) strbuf_puts(p->out, ", ");
     bool differs = name_node(p, s, b->param[i]);
+    if (node_is_state(b->param[i])) strbuf_puts(p->out, "state ");
     put_use(p, s, b->param[i]);
     if (differs) put_origin(p, b->param[i]->name);
     strbuf_puts(p->out, ": ");

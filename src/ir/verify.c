@@ -324,6 +324,7 @@ static tenon_status verify(Verifier *v) {
   for (int64_t i = 0; i < v->nnodes; i++) TRY(check_node(v, g->node.v[i], i));
   TRY(check_bodies(v));
   TRY(check_names(v));
+  TRY(state_verify(g, body_order(g, g->main, v->arena), v->arena, v->d));
   for (int64_t i = 0; i < v->nnodes; i++)
     if (v->live[i] && is_inferred(g, g->node.v[i])) TRY(check_inference(v, g->node.v[i]));
   return TENON_OK;

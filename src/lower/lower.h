@@ -124,7 +124,10 @@ typedef struct Lowering {
   bool small_bucket;  // a template has a schedule of its own for the smallest bucket
   Dim bucket_sym;     // a symbol that is at most bucket_max in the kernel at hand; NULL: none
   const char *label;  // of the kernel that is being made, for messages; NULL: it has no name
-  bool name_sizes;    // sizes that are quotients become dims (element/named_sizes.c)
+  // The result has the memory of the operand that the op writes in place: the kernel stores what
+  // changes, and reads no element that it stores.
+  bool in_place;
+  bool name_sizes;             // sizes that are quotients become dims (element/named_sizes.c)
   const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
   // Why the template at hand refuses: its row's words, unless it knows better.  `stuck`: the node
   // that the element builder has no expression for; `dynamic`: the size that is not a number.

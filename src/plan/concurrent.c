@@ -42,9 +42,12 @@ bool plan_is_kernel(const Node *n) {
          !plan_joined(n, &b);
 }
 
+// Writes an operand in place, as far as the node tells: it has a step of its own.
+static bool writes_operand(const Node *n) { return node_in_place(n) >= 0; }
+
 static bool is_small(const ConcurrentOrder *x, const Node *n) {
   NodeCost c;
-  if (!plan_is_kernel(n) || n->nsrc > OPERANDS) return false;
+  if (!plan_is_kernel(n) || n->nsrc > OPERANDS || writes_operand(n)) return false;
   // One sequence is one item, however long it takes.
   if (((const fused_attrs *)n->attrs)->kind == FUSED_RECURRENT) return true;
   ArenaMark m = arena_mark(x->a);

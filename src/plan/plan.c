@@ -69,18 +69,7 @@ static Dim buffer_bytes(Graph *g, Arena *a, const Type *t, const IntMap *given) 
 
 // ---- views and in-place ----
 
-static bool is_view_op(int op) { return (op_info(op)->flags & OPF_VIEW) != 0; }
-
-int plan_view_operand(const Node *n) {
-  if (is_view_op(n->op)) return 0;
-  if (n->op != OP_fused || n->nres != 1) return -1;
-  const Body *b = ((const fused_attrs *)n->attrs)->body;
-  const Node *at = b->result[0];
-  while (is_view_op(at->op)) at = at->src[0];
-  for (int64_t i = 0; i < b->nparams; i++)
-    if (at == b->param[i] && at != b->result[0]) return (int)i;
-  return -1;
-}
+int plan_view_operand(const Node *n) { return node_view_operand(n); }
 
 bool plan_can_join(Graph *g, const Node *concat) {
   const Type *t = type_of(concat);
@@ -181,14 +170,17 @@ static void find_lives(MemPlan *p) {
   for (int64_t i = 0; i < p->g->main->nresults; i++) extend(p, p->g->main->result[i], p->nsteps);
 }
 
+// Results that are versions of a state have its memory and no buffer.
 static void make_buffers(MemPlan *p) {
   VEC(PlanBuffer) v = {0};
   IntMap given;
+  p->state = state_versions(p->g, p->order, p->arena);
+  p->nnodes = p->g->node.n;
   intmap_init(&given, p->arena);
   find_given(p->g, &given);
   for (int64_t i = 0; i < p->order.n; i++) {
     const Node *n = p->order.v[i];
-    if (!plan_is_step(p->g, n)) continue;
+    if (!plan_is_step(p->g, n) || plan_state(p, n)) continue;
     for (int r = 0; r < n->nres; r++) {
       Dim bytes = buffer_bytes(p->g, p->arena, n->type[r], &given);
       if (!bytes) continue;
@@ -371,6 +363,12 @@ static void prepare(MemPlan *p, NodeList order, const bool *concurrent) {
   p->bound_bytes = live_bound(p, p->arena);
 }
 
+static bool keeps_states(const Graph *g, NodeList order, Arena *a) {
+  Diag d;
+  diag_init(&d);
+  return state_check_order(g, order, a, &d) == TENON_OK;
+}
+
 // The plan with small kernels that run concurrently, packed, if that takes no more memory than `p`
 // does; else `p` itself.
 static MemPlan *join_steps(MemPlan *p) {
@@ -382,6 +380,7 @@ static MemPlan *join_steps(MemPlan *p) {
     if (!concurrent) break;
     MemPlan *joined = arena_new(p->arena, MemPlan);
     *joined = *p;
+    if (!keeps_states(p->g, order, p->arena)) continue;
     prepare(joined, order, concurrent);
     if (joined->bound_bytes > p->bound_bytes) continue;
     plan_pack(joined);
@@ -398,10 +397,10 @@ tenon_status plan_create(Graph *g, Arena *a, MemPlan **out) {
   MemPlan *p = arena_new(a, MemPlan);
   p->g = g;
   p->arena = a;
-  NodeList by_id = body_order(g, g->main, a);
+  NodeList by_id = state_order(g, body_order(g, g->main, a), a);
   prepare(p, by_id, NULL);
   int64_t import_bytes = p->bound_bytes;
-  NodeList deep = plan_order_deep(g, by_id, a);
+  NodeList deep = state_order(g, plan_order_deep(g, by_id, a), a);
   prepare(p, deep, NULL);
   if (p->bound_bytes >= import_bytes) prepare(p, by_id, NULL);
   p->import_bytes = import_bytes;

@@ -14,6 +14,9 @@
 // live at the same time lies below the other.  At run time offsets follow from the real sizes: each
 // buffer begins where the highest one below it ends.  So another shape needs no new plan.
 //
+// States (ir/state.c) are the caller's memory or the session's: what is a version of one has no
+// buffer.  A node that writes a state is a step of its own, after all that read the version before.
+//
 // Invariant (plan_verify): buffers that share no memory on purpose and live at the same time never
 // overlap.
 #ifndef TENON_PLAN_PLAN_H
@@ -50,7 +53,10 @@ typedef struct MemPlan {
   int32_t nsteps;
   PlanBuffer *buffer;
   int32_t n;
-  IntMap index;        // node id and result -> buffer
+  IntMap index;  // node id and result -> buffer
+  // By node id, of the first `nnodes`: the state that its result is a version of; NULL: none.
+  const Node *const *state;
+  int64_t nnodes;
   int32_t *by_offset;  // roots that have a place of their own, lowest first
   int32_t nroots;
   DimBinding reference;
@@ -72,6 +78,10 @@ static inline bool plan_has_place(const MemPlan *p, int32_t b) {
 // Whether the node at this position runs concurrently with the one before.
 static inline bool plan_is_concurrent(const MemPlan *p, int64_t position) {
   return p->concurrent && p->concurrent[position];
+}
+// The state, a parameter, whose memory the node's result has; NULL: it has its own.
+static inline const Node *plan_state(const MemPlan *p, const Node *n) {
+  return p->state && n->id < p->nnodes ? p->state[n->id] : NULL;
 }
 // Can a concat's operands be made in its buffer?  Its axis is the outermost, and all parts begin
 // aligned.

@@ -73,6 +73,23 @@ static tenon_status check_concurrent(const MemPlan *p, Diag *d) {
   return TENON_OK;
 }
 
+// States are written in the order of their versions, each after its readers, in steps of one node,
+// and have no buffer.
+static tenon_status check_states(const MemPlan *p, Arena *a, Diag *d) {
+  TRY(state_check_order(p->g, p->order, a, d));
+  const Node **state = state_versions(p->g, p->order, a);
+  for (int64_t i = 0; state && i < p->order.n; i++) {
+    const Node *n = p->order.v[i];
+    if (!state[n->id] || n->op == OP_param) continue;
+    Where at = {.node = n->name, .op = op_name(n)};
+    if (plan_find(p, n, 0) >= 0 || plan_state(p, n) != state[n->id])
+      return fail(d, TENON_EINTERNAL, at, "the plan puts a version of a state into its memory");
+    if (plan_is_concurrent(p, i) || (i + 1 < p->order.n && plan_is_concurrent(p, i + 1)))
+      return fail(d, TENON_EINTERNAL, at, "the plan writes a state beside another kernel");
+  }
+  return TENON_OK;
+}
+
 // What follows has tables by step.
 static tenon_status check_count(const MemPlan *p, Diag *d) {
   int32_t nsteps = 0;
@@ -275,6 +292,7 @@ tenon_status plan_verify(const MemPlan *p, Diag *d) {
   arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
   if (!s) s = check_concurrent(p, d);
+  if (!s) s = check_states(p, &a, d);
   if (!s) s = check_count(p, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
   Live *by_value = find_live(p, &a);

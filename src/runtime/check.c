@@ -10,7 +10,9 @@
 typedef struct Checker {
   const Program *p;
   const ProgFunction *f;
-  bool *made;  // [f->nvalues]: there when the step is done
+  bool *made;      // [f->nvalues]: there when the step is done
+  int32_t *now;    // [f->nparams]: of a state: its latest version, a value
+  int32_t *shows;  // [f->nvalues]: the version of a state that it is or is a view of; -1: none
   Arena arena;
   Diag *diag;
   tenon_status status;
@@ -108,7 +110,8 @@ static void check_optional_expr(Checker *c, int32_t e) {
 
 static int64_t place_count(const Checker *c, int place) {
   switch ((ProgPlace)place) {
-  case PLACE_PARAM: return c->f->nparams;
+  case PLACE_PARAM:
+  case PLACE_STATE: return c->f->nparams;
   case PLACE_CONST: return c->p->nconsts;
   case PLACE_ARENA: return c->f->nroots;
   case PLACE_RESULT: return c->f->nresults;
@@ -120,7 +123,7 @@ static int64_t place_count(const Checker *c, int place) {
 
 static void check_value(Checker *c, const ProgValue *v) {
   int64_t n = place_count(c, v->place);
-  need(c, v->place <= PLACE_HEAP, "no such place", v->place);
+  need(c, v->place <= PLACE_STATE, "no such place", v->place);
   need(c, n < 0 || within(v->slot, n), "no such slot", v->slot);
   need(c, v->kind <= VK_MAP && v->item <= VK_MAP, "no such kind", v->kind);
   need(c, !v->dtype || dtype_valid(v->dtype), "no such element type", v->dtype);
@@ -134,12 +137,27 @@ static void check_value(Checker *c, const ProgValue *v) {
   check_optional_expr(c, v->at);
   if (c->status) return;
   for (int32_t i = 0; i < v->rank; i++) check_optional_expr(c, v->dim[i]);
-  bool sized = v->place == PLACE_ARENA || v->place == PLACE_CONST || v->place == PLACE_RESULT;
+  bool sized = v->place == PLACE_ARENA || v->place == PLACE_CONST || v->place == PLACE_RESULT ||
+               v->place == PLACE_STATE;
   need(c, !sized || (v->kind == VK_TENSOR && v->rank >= 0 && v->dtype), "a place without a size",
        v->slot);
   if (c->status || v->place != PLACE_CONST) return;
   const ProgConst *k = &c->p->constant[v->slot];
   need(c, k->dtype == v->dtype && k->rank == v->rank, "a constant of another type", v->slot);
+}
+
+// A version has the type of its state, a parameter.
+static void check_version(Checker *c, const ProgValue *v) {
+  if (v->place != PLACE_STATE) return;
+  const ProgValue *state = &c->f->value[c->f->param[v->slot]];
+  need(c, !c->f->index && !v->device && v->dtype != DT_STRING, "a state that is not the model's",
+       v->slot);
+  need(c,
+       state->place == PLACE_STATE && state->slot == v->slot && state->dtype == v->dtype &&
+           state->rank == v->rank,
+       "a version of no state", v->slot);
+  for (int32_t i = 0; i < v->rank && !c->status; i++)
+    need(c, v->dim[i] >= 0 && state->dim[i] == v->dim[i], "a version of another size", i);
 }
 
 // A part of a result begins in a result that is no part itself: placing one never leads to another.
@@ -155,10 +173,40 @@ static void check_values(Checker *c, const int32_t *v, int32_t n, bool absent) {
     need(c, within(v[i], c->f->nvalues) || (absent && v[i] == -1), "no such value", v[i]);
 }
 
-// Every operand was made by an earlier step, and not freed since.
+// Every operand was made by an earlier step, and neither freed nor written over since.
 static void check_made(Checker *c, const int32_t *v, int32_t n) {
-  for (int32_t i = 0; i < n && !c->status; i++)
-    need(c, v[i] < 0 || c->made[v[i]], "a value is used before it is made", v[i]);
+  for (int32_t i = 0; i < n && !c->status; i++) {
+    if (v[i] < 0) continue;
+    int32_t version = c->shows[v[i]];
+    need(c, c->made[v[i]], "a value is used before it is made", v[i]);
+    need(c, version < 0 || c->now[c->f->value[version].slot] == version,
+         "a state is read after it was written over", v[i]);
+  }
+}
+
+// Operands are checked, results are not made yet.
+static void check_kernel_args(Checker *c, const ProgStep *s) {
+  for (int32_t i = 0; i < s->nargs && !c->status; i++) {
+    bool own = false;
+    for (int32_t k = 0; k < s->nout; k++) own |= s->out[k] == s->arg[i];
+    if (!own) check_made(c, &s->arg[i], 1);
+  }
+}
+
+static void make_result(Checker *c, const ProgStep *s, int32_t v) {
+  const ProgValue *x = &c->f->value[v];
+  need(c, x->place != PLACE_PARAM && x->place != PLACE_CONST && x->place != PLACE_NONE,
+       "a step changes what is not its own", v);
+  if (x->place == PLACE_STATE) {
+    need(c, (s->kind == STEP_KERNEL || s->kind == STEP_COPY) && !c->made[v],
+         "a version of a state is made twice, or by no kernel", v);
+    c->now[x->slot] = v;
+    c->shows[v] = v;
+  } else if (s->kind == STEP_VIEW) {
+    for (int32_t i = 0; i < s->nin; i++)
+      if (s->in[i] >= 0) c->shows[v] = MAX(c->shows[v], c->shows[s->in[i]]);
+  }
+  c->made[v] = true;
 }
 
 static void check_call(Checker *c, const ProgStep *s) {
@@ -201,15 +249,11 @@ static void check_step(Checker *c, const ProgStep *s) {
   check_optional_expr(c, s->when);
   if (c->status) return;
   check_made(c, s->in, s->nin);
-  for (int32_t i = 0; i < s->nout; i++) {
-    int place = c->f->value[s->out[i]].place;
-    need(c, place != PLACE_PARAM && place != PLACE_CONST && place != PLACE_NONE,
-         "a step changes what is not its own", s->out[i]);
-    c->made[s->out[i]] = true;
-  }
+  if (s->kind == STEP_KERNEL) check_call(c, s);
+  if (s->kind == STEP_KERNEL && !c->status) check_kernel_args(c, s);
+  for (int32_t i = 0; i < s->nout && !c->status; i++) make_result(c, s, s->out[i]);
   if (s->kind == STEP_KERNEL) {
-    check_call(c, s);
-    if (!c->status) check_made(c, s->arg, s->nargs);
+    if (c->status) return;
   } else if (s->kind == STEP_HOST) {
     need(c, s->op && s->eval, "no such operator", s->kind);
   } else {
@@ -238,6 +282,7 @@ static bool may_meet(const Checker *c, int32_t a, int32_t b) {
   if (is_empty(c, x) || is_empty(c, y)) return false;
   if (a == b) return true;
   if (x->device != y->device) return false;
+  if (x->place == PLACE_STATE && y->place == PLACE_STATE) return x->slot == y->slot;
   if (x->place != y->place || (x->place != PLACE_ARENA && x->place != PLACE_RESULT)) return false;
   return x->slot == y->slot && (x->at == y->at || x->at < 0 || y->at < 0);
 }
@@ -270,6 +315,26 @@ static void check_concurrent(Checker *c, int32_t first) {
   }
 }
 
+// What is there before the first step.
+static void begin_function(Checker *c, const ProgFunction *f) {
+  c->made = arena_array(&c->arena, bool, MAX(f->nvalues, 1));
+  c->shows = arena_array(&c->arena, int32_t, MAX(f->nvalues, 1));
+  c->now = arena_array(&c->arena, int32_t, MAX(f->nparams, 1));
+  for (int32_t i = 0; i < f->nvalues; i++) {
+    int place = f->value[i].place;
+    c->made[i] = place == PLACE_PARAM || place == PLACE_CONST || place == PLACE_NONE;
+    c->shows[i] = -1;
+  }
+  for (int32_t i = 0; i < f->nparams && !c->status; i++) {
+    const ProgValue *v = &f->value[f->param[i]];
+    bool state = v->place == PLACE_STATE;
+    need(c, v->place == PLACE_PARAM || (state && v->slot == i), "a parameter elsewhere", i);
+    if (!state) continue;
+    c->made[f->param[i]] = true;
+    c->shows[f->param[i]] = c->now[i] = f->param[i];
+  }
+}
+
 static void check_function(Checker *c, const ProgFunction *f) {
   c->f = f;
   for (int32_t i = 0; i < f->nvalues && !c->status; i++) check_value(c, &f->value[i]);
@@ -283,13 +348,8 @@ static void check_function(Checker *c, const ProgFunction *f) {
   need(c, f->nranges >= 0 && f->nranges <= f->nparams, "ranges of no parameter", f->nranges);
   if (c->status) return;
   for (int32_t i = 0; i < f->nvalues; i++) check_part(c, &f->value[i]);
-  c->made = arena_array(&c->arena, bool, MAX(f->nvalues, 1));
-  for (int32_t i = 0; i < f->nvalues; i++) {
-    int place = f->value[i].place;
-    c->made[i] = place == PLACE_PARAM || place == PLACE_CONST || place == PLACE_NONE;
-  }
-  for (int32_t i = 0; i < f->nparams; i++)
-    need(c, f->value[f->param[i]].place == PLACE_PARAM, "a parameter elsewhere", i);
+  for (int32_t i = 0; i < f->nvalues && !c->status; i++) check_version(c, &f->value[i]);
+  begin_function(c, f);
   for (int32_t i = 0; i < f->nresults; i++)
     need(c, !f->value[f->result[i]].device, "a result on a device", i);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);

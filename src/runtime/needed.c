@@ -87,6 +87,9 @@ const bool *session_needed_steps(const Session *s, Run *run) {
   bool *needed = arena_array(a, bool, MAX(f->nsteps, 1));
   for (int32_t i = 0; i < f->nresults; i++)
     if (run_wants(run, i)) need_value(&n, f->result[i]);
+  for (int32_t i = 0; i < f->nvalues;
+       i++)  // what a state becomes is wanted by the runs that follow
+    if (f->value[i].place == PLACE_STATE) need_value(&n, i);
   for (int32_t i = f->nsteps - 1; i >= 0; i--) {
     needed[i] = step_is_needed(&n, i);
     if (needed[i]) need_step(&n, &f->step[i]);

@@ -75,6 +75,26 @@ bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out)
   return true;
 }
 
+int32_t prog_symbol(const Program *p, const char *name) {
+  for (int32_t i = 0; i < p->nsyms; i++)
+    if (!strcmp(p->sym[i].name, name)) return i;
+  return -1;
+}
+
+int32_t prog_state_param(const Program *p, int32_t i) {
+  const ProgFunction *f = p->function[0];
+  for (int32_t k = 0; k < f->nparams; k++)
+    if (f->value[f->param[k]].place == PLACE_STATE && !i--) return k;
+  return -1;
+}
+
+int32_t prog_state_count(const Program *p) {
+  const ProgFunction *f = p->function[0];
+  int32_t n = 0;
+  for (int32_t k = 0; k < f->nparams; k++) n += f->value[f->param[k]].place == PLACE_STATE;
+  return n;
+}
+
 bool prog_sym_is_input(const Program *p, int32_t sym) {
   const ProgFunction *f = p->function[0];
   for (int32_t i = 0; i < f->nparams; i++) {

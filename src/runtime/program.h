@@ -17,6 +17,12 @@
 // itself through bodies, and none lies in more than BODIES_DEEP others; a part of a result begins
 // in a result that is no part.
 //
+// States.  A parameter may be a state: memory of the caller's or the session's that runs change.
+// Every value of PLACE_STATE is a version of one, in the same memory, and has its type.  Versions
+// are made by kernels and copies, one after another; once a version is made, no step reads an
+// earlier one or a view of it.  States are the model's alone, and the host's.  The kernel that
+// makes a version writes some elements of it and reads none that it writes.
+//
 // Devices.  A program may have kernels for machines other than the host: each value is in the
 // memory of one device, and a value that is needed on another has a second ProgValue there, made by
 // a STEP_COPY.  A device's memory is a mirror of the host's: its arena has the same roots at the
@@ -68,6 +74,7 @@ typedef enum {
   PLACE_ARENA,   // slot: root of the function's arena
   PLACE_RESULT,  // slot: result of the function, written where the caller wants it
   PLACE_HEAP,    // a Value of its own: sizes that depend on data, strings, sequences
+  PLACE_STATE,   // slot: the parameter that is the state, of which this is a version
 } ProgPlace;
 typedef struct ProgValue {
   uint8_t place;
@@ -237,6 +244,11 @@ void program_release(Program *p);  // NULL is fine
 // At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves
 // int64.
 bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
+// The symbol of this name; -1: there is none.
+int32_t prog_symbol(const Program *p, const char *name);
+// The parameters of the model that are states: how many, and the i-th one's number.
+int32_t prog_state_count(const Program *p);
+int32_t prog_state_param(const Program *p, int32_t i);
 // Whether a parameter of the model has it as a size of its own.
 bool prog_sym_is_input(const Program *p, int32_t sym);
 MUST_USE tenon_status program_check(const Program *p, Diag *d);

@@ -26,6 +26,9 @@ static void make_frames(Session *s) {
     fr->offset = arena_array(&s->arena, int64_t, MAX(fr->f->nroots, 1));
     fr->laid_out = arena_array(&s->arena, int64_t, MAX(p->nsyms, 1));
   }
+  s->nstates = prog_state_count(p);
+  s->state = arena_array(&s->arena, SessionState, MAX(s->nstates, 1));
+  for (int32_t i = 0; i < s->nstates; i++) s->state[i].param = prog_state_param(p, i);
 }
 
 static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
@@ -74,6 +77,7 @@ tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Sessio
 void session_free(Session *s) {
   if (!s) return;
   if (s->device_run) s->device_run->stop(s);
+  session_free_states(s);
   workers_free(s->workers);
   pool_release(s->pool);
   for (int32_t i = 0; s->frame && i < s->program->nfunctions; i++)
@@ -164,9 +168,13 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   const ProgValue *pv = &f->value[f->param[i]];
   Cell *c = &fr->cell[f->param[i]];
   Where at = {.node = pv->name};
+  bool state = pv->place == PLACE_STATE;
+  if (state) TRY(session_state_value(s, run, i, &v));
   if (!v) return TENON_OK;
   if (!bind_shape(s, pv, v)) return wrong_shape(s, run, at, "the input", pv, v);
-  if (s->places) {
+  if (state && !aligned(v->data, v->dtype))
+    return fail(run->diag, TENON_EINVAL, at, "the state's memory is not aligned to its elements");
+  if (s->places && !state) {
     bool taken;
     TRY(s->device_run->take(s, run, fr, i, v, &taken));
     if (taken) return TENON_OK;
@@ -190,6 +198,7 @@ static tenon_status place_all(const Session *s, Run *run, Frame *fr, const Resul
     if (v->at >= 0 && (!prog_eval(s->program, v->at, s->sym, &at) || at < 0))
       return no_room(run, (Where){.node = v->name}, "the place of a part is not known");
     if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot] + at;
+    if (v->place == PLACE_STATE) c->data = fr->cell[fr->f->param[v->slot]].data;
     if (v->place == PLACE_CONST) c->data = (char *)(uintptr_t)s->program->constant[v->slot].data;
     if (v->place != PLACE_RESULT || !room) continue;
     if (s->places && s->places->out && s->places->out[v->slot].driver) continue;
@@ -210,7 +219,8 @@ static tenon_status give_result(Session *s, Run *run, Frame *fr, int32_t i, Valu
     if (*out) return TENON_OK;
   }
   TRY(cell_value(s, run, fr, value, out));
-  if (s->frame == fr && fr->f->value[value].place == PLACE_CONST) return TENON_OK;
+  int place = fr->f->value[value].place;
+  if (s->frame == fr && (place == PLACE_CONST || place == PLACE_STATE)) return TENON_OK;
   return value_detach(s, run, out);
 }
 

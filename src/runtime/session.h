@@ -36,6 +36,32 @@ int64_t session_arena_bytes(const Session *s);  // of the last call
 int64_t session_device_bytes(
     const Session *s);  // that it has of all devices, with the program's constants there
 
+// ---- states: parameters of the model that runs change in place (program.h) ----
+//
+// The memory of a state is bound once, or given with each call as an input.  It is read and written
+// in place and never copied.  A state without memory whose sizes are all numbers, or follow
+// from the other inputs of its first call, gets zeros of the session's own.
+typedef struct StateInfo {
+  const char *name;
+  DType dtype;
+  int32_t rank, param;  // param: its number among the inputs
+} StateInfo;
+int32_t session_state_count(const Session *s);
+StateInfo session_state(const Session *s, int32_t i);
+int32_t session_find_state(const Session *s, const char *name);  // -1: there is none
+// Its sizes where these symbols have these values (session_program has their names); EINVAL where
+// one depends on another symbol, or is no size.
+typedef struct SymbolValue {
+  const char *name;
+  int64_t value;
+} SymbolValue;
+MUST_USE tenon_status session_state_dims(const Session *s, int32_t i, const SymbolValue *sym,
+                                         int64_t nsyms, int64_t *dims, Diag *d);
+// The caller's memory, aligned to its elements, which must hold them and outlive the session's
+// runs; contents stay.  Data NULL: zeros of the session's own.
+MUST_USE tenon_status session_bind_state(Session *s, int32_t i, void *data, const int64_t *dims,
+                                         Diag *d);
+
 // Where a result is to be written; data NULL or too little room: into memory of the run.
 typedef struct ResultRoom {
   void *data;
@@ -56,7 +82,8 @@ typedef struct SessionPlaces {
 } SessionPlaces;
 
 // Runs the model.  `run` must be fresh from run_init and live as long as its results are used; its
-// limits hold.  Inputs are checked against the parameters; an absent optional one is NULL.  `room`
+// limits hold.  Inputs are checked against the parameters; an absent optional one is NULL, and so
+// is a state that is bound.  `room`
 // may be NULL.  On success out[i] holds one reference each.
 MUST_USE tenon_status session_run(Session *s, Run *run, Value *const *inputs,
                                   const ResultRoom *room, Value **out);

@@ -28,6 +28,13 @@ typedef struct Frame {
   bool valid;
 } Frame;
 
+// A parameter that is a state, and its memory.
+typedef struct SessionState {
+  int32_t param;
+  Value value;        // data NULL: it has none yet
+  int64_t own_bytes;  // of memory that the session made; 0: the caller's
+} SessionState;
+
 struct Session {
   Program *program;
   const ProgCode *swapped;  // Program.swapped, of this run
@@ -41,8 +48,10 @@ struct Session {
   const DeviceRun *device_run;   // NULL: everything is on the host
   struct DeviceSession *device;  // its own
   const SessionPlaces *places;   // of this call; or NULL
-  const ResultRoom *room;        // of this call's results; or NULL
-  const bool *needed;            // by step of the model: whether this call does it; NULL: all are
+  SessionState *state;           // of the model, in the order of its parameters
+  int32_t nstates;
+  const ResultRoom *room;  // of this call's results; or NULL
+  const bool *needed;      // by step of the model: whether this call does it; NULL: all are
   char *scratch;
   int64_t scratch_each, scratch_bytes;
   struct KernelJob *job;  // of the kernels that run
@@ -51,6 +60,10 @@ struct Session {
   void *observe_ctx;
 };
 
+// state.c: the value of a parameter that is a state: what the call gives, else what is bound, else
+// zeros of its size where that is known.
+tenon_status session_state_value(Session *s, Run *run, int32_t param, Value **v);
+void session_free_states(Session *s);
 tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
                           const ResultRoom *room, Value **out);
 // needed.c: the steps of the model that the wanted results of this run need; NULL: all.

@@ -13,6 +13,7 @@ static Family family_of_op(int op) {
 #define OP(name, arity) case OP_##name:
 #include "ops/contract.def"
 #include "ops/attention.def"
+#include "ops/paged.def"
 #include "ops/rnn.def"
 #include "ops/contrib.def"
 #undef OP

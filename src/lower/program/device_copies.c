@@ -32,7 +32,7 @@ static int32_t view_of(const Placing *p, int32_t value) {
 static int32_t same_value_on(Placing *p, int32_t value, int32_t device) {
   ProgValue v = p->f->value.v[value];
   v.device = (uint8_t)device;
-  if (v.place == PLACE_PARAM) v.place = PLACE_HEAP;
+  if (v.place == PLACE_PARAM || v.place == PLACE_STATE) v.place = PLACE_HEAP;
   vec_push(p->f->b->a, &p->f->value, v);
   ValueOrigin from = p->f->origin.v[value];
   vec_push(p->f->b->a, &p->f->origin, from);
@@ -85,8 +85,10 @@ static const int32_t *need_all(Placing *p, int32_t n, const int32_t *list, int32
 static int32_t step_device(const Placing *p, const ProgStep *st) {
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL: return p->f->b->prog_kernel.v[st->kernel].device;
-  case STEP_VIEW:
-  case STEP_COPY: return device_of(p, st->in[0]);
+  case STEP_COPY:
+    if (p->f->value.v[st->out[0]].place == PLACE_STATE) return 0;  // states are the host's
+    return device_of(p, st->in[0]);
+  case STEP_VIEW: return device_of(p, st->in[0]);
   case STEP_HOST: break;
   }
   return 0;

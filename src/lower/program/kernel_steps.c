@@ -69,6 +69,19 @@ static bool block_reads(const LoopBlock *b, int32_t operand) {
   return reads;
 }
 
+// Whether a kernel may write its result where an operand lies of which the result has most elements
+// (node_in_place).
+static bool may_write_in_place(const Lowered *lw, int32_t operand) {
+  const LoopKernel *k = lw->kernel;
+  for (int32_t i = 0; i < k->nargs; i++)
+    for (int32_t r = 0; r < k->nargs; r++)
+      if (lw->arg[i].kind == LOWER_OPERAND && lw->arg[i].index == operand &&
+          lw->arg[r].kind == LOWER_RESULT && block_reads(&k->body, i) &&
+          !lower_may_overwrite(k, i, r))
+        return false;
+  return true;
+}
+
 // ---- kernels ----
 
 static int64_t kernels_on(const ProgBuilder *b, int device) {
@@ -290,6 +303,9 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   for (int32_t i = 0; i < k->ndims; i++) v->dim[i] = build_expr(b, v->lw.dim[i]);
   v->item_count = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&v->lw, dims});
   v->items = build_expr(b, v->item_count);
+  b->why = "its loops read the state that they write";
+  if (b->lowering.in_place && !may_write_in_place(&v->lw, node_in_place(n)))
+    return TENON_EUNSUPPORTED;
   b->why = "its number of work items is not known before it runs";
   return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
 }
@@ -436,8 +452,12 @@ static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
   at_work_node(f->b->label);
   budget_check();
+  bool state = f->plan && plan_state(f->plan, n);
+  f->b->lowering.in_place = state;
   if (!o->ndevices) return build_step_on(f, n, 0);
-  int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
+  int device = state          ? 0  // states are the host's
+               : o->device_of ? o->device_of(o->device_ctx, n)
+                              : o->ndevices - 1;
   f->b->why = "the host has no kernels";
   tenon_status s = device || o->host_kernels ? build_step_on(f, n, device) : TENON_EUNSUPPORTED;
   if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels) return s;

@@ -37,6 +37,12 @@ static int32_t planned_place(FuncBuilder *f, int32_t buffer, int32_t *at) {
   return (int32_t)(b - f->plan->buffer);
 }
 
+static int32_t param_number(const Body *b, const Node *param) {
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (b->param[i] == param) return (int32_t)i;
+  return -1;
+}
+
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   static const uint8_t kind[] = {[TK_NONE] = VK_TENSOR,
                                  [TK_TENSOR] = VK_TENSOR,
@@ -55,6 +61,11 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
     v.rank = t->rank;
     for (int i = 0; i < t->rank; i++) dim[i] = build_expr(f->b, t->dims[i]);
     v.dim = dim;
+  }
+  const Node *state = f->plan ? plan_state(f->plan, n) : NULL;
+  if (state) {
+    v.place = PLACE_STATE;
+    v.slot = param_number(f->b->g->main, state);
   }
   int32_t planned = f->plan ? plan_find(f->plan, n, result) : -1;
   if (planned >= 0) {
@@ -193,7 +204,8 @@ static void build_same(FuncBuilder *f, const Node *n, int i, int32_t from) {
   int32_t *in = arena_array(pa, int32_t, 1), *out = arena_array(pa, int32_t, 1);
   in[0] = from;
   out[0] = new_value(f, n, i, n->type[i]);
-  bool copy = f->value.v[out[0]].place == PLACE_ARENA;
+  int place = f->value.v[out[0]].place;
+  bool copy = place == PLACE_ARENA || place == PLACE_STATE;
   ProgStep st = {.kind = copy ? STEP_COPY : STEP_VIEW, .when = -1, .op = op_info(n->op)->name};
   st.node = keep_name(f->b, n->name);
   st.in = in;
@@ -566,8 +578,8 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
   if (plan) build_roots(&f);
   for (int32_t i = 0; i < fn->nparams; i++) {
     param[i] = new_value(&f, body->param[i], 0, type_of(body->param[i]));
-    f.value.v[param[i]].place = PLACE_PARAM;
     f.value.v[param[i]].slot = i;
+    if (f.value.v[param[i]].place != PLACE_STATE) f.value.v[param[i]].place = PLACE_PARAM;
     note_bound(&f, type_of(body->param[i]));
   }
   NodeList order = plan ? plan->order : body_order(b->g, body, b->a);

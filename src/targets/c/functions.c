@@ -169,6 +169,7 @@ static void place_values(CModel *m, const ProgFunction *f, const char **value) {
     const ProgValue *v = &f->value[i];
     const char *at = v->at >= 0 ? c_expr(m, v->at) : NULL;
     switch ((ProgPlace)v->place) {
+    case PLACE_STATE:  // the caller's memory, written in place
     case PLACE_PARAM: value[i] = str_printf(m->arena, "in[%d]", v->slot); break;
     case PLACE_CONST: value[i] = str_printf(m->arena, "weights_%d", v->slot); break;
     case PLACE_RESULT:
@@ -223,7 +224,8 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
     bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST &&
                  !strchr(at, '+');
     plain |= v->place == PLACE_CONST && m->o->external_weights;
-    if (v->place == PLACE_PARAM && k->buffer[i].written) plain = false;
+    bool given = v->place == PLACE_PARAM || v->place == PLACE_STATE;
+    if (given && k->buffer[i].written) plain = false;
     strbuf_printf(b, "%s%s%s%s", i ? ", " : "",
                   plain                  ? ""
                   : k->buffer[i].written ? "(void *)("
