@@ -7,6 +7,10 @@
 // heads; any other through those of one row, with the keys that this row sees.  Either way a query
 // head adds its keys in order, so the bits are the same.
 //
+// Pages lie apart in memory, so that the machine cannot foresee the next one.  While scores are
+// summed the same page of the values is prefetched, and while values are, the page of the keys that
+// comes a split later.
+//
 // Needs:      paged_attention.c has read the operands, taken the schedule and declared the buffers.
 // Guarantees: false where an operand has no expression.  A slot that a row does not see is never
 //             added, multiplied or compared for it: its score is computed and not read.
@@ -196,6 +200,17 @@ static bool copy_page(Paged *a, int operand, int32_t to, int64_t size) {
   return true;
 }
 
+// Asks for the cache line of an element of a page; nothing where the operand is no memory.
+static void prefetch(Paged *a, int operand, Dim page, Dim i, Dim d) {
+  const Node *n = a->anchor->src[operand];
+  int32_t buffer = elem_buffer(&a->e, n);
+  Dim shape[4], last = ie_addc(a->e.pool, type_of(n)->dims[3], -1);
+  if (buffer < 0) return;
+  elem_shape(&a->e, type_of(n), shape);
+  Dim at[4] = {page, a->head, i, ie_min(a->e.pool, d, num(a, last->value))};
+  loop_prefetch(&a->e.b, buffer, elem_linear(&a->e, 4, shape, at));
+}
+
 // The page's keys from element `first` on, one key per lane, and `steps` elements of each.
 static bool transpose(Paged *a, Dim first, int64_t steps) {
   Dim i = open(a, LOOP_VECTOR, "i", num(a, LLM_PAGE));
@@ -213,8 +228,10 @@ static bool transpose_page(Paged *a) {
   int64_t n = a->size / TRANSPOSED, rest = a->size % TRANSPOSED;
   if (a->copy_k && !copy_page(a, K, a->k, a->size)) return false;
   if (n) {
-    Dim d = open(a, LOOP_SERIAL, "d", num(a, n));
-    if (!transpose(a, times(a, d, TRANSPOSED), TRANSPOSED)) return false;
+    Dim d = times(a, open(a, LOOP_SERIAL, "d", num(a, n)), TRANSPOSED);
+    prefetch(a, V, a->page, open(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d);
+    close(a, 1);
+    if (!transpose(a, d, TRANSPOSED)) return false;
     close(a, 1);
   }
   return !rest || transpose(a, num(a, n * TRANSPOSED), rest);
@@ -331,7 +348,34 @@ static bool softmax(Paged *a) {
 
 typedef struct Keys {  // of a page
   Dim from, to;
+  Dim later;  // the page a split later
 } Keys;
+
+// While the first tile of the page is at its key j.
+static void prefetch_keys(Paged *a, Dim m, Dim j, Dim col, int64_t width, const Keys *keys) {
+  int64_t line = 64 / elem_bytes(type_of(a->anchor->src[K])->dtype);
+  if (elem_buffer(&a->e, a->anchor->src[K]) < 0) return;
+  loop_if(&a->e.b, op2(a, LOOP_lt, index_of(a, m), whole(a, 1)));
+  for (int64_t i = 0; i < width; i += line)
+    prefetch(a, K, keys->later, j, ie_addc(a->e.pool, col, i));
+  loop_end(&a->e.b);
+}
+
+// The page that has the keys a split later, or the last one of the run.
+static bool find_later(Paged *a, Dim *out) {
+  IntPool *p = a->e.pool;
+  Dim entry = add(a, times(a, a->split, SPLIT_PAGES), a->in_split), page = num(a, LLM_PAGE);
+  Dim last = ie_addc(p, ie_ceildiv(p, a->last, page), -1);
+  entry = ie_min(p, ie_addc(p, entry, SPLIT_PAGES), last);
+  elem_forget(&a->e);
+  Dim at[2] = {a->seq, loop_bind(&a->e.b, "entry", index_of(a, entry), a->row_pages,
+                                 "a position lies outside the page table")};
+  const LoopExpr *x = elem_at(&a->e, a->anchor->src[TABLE], at);
+  if (!x) return false;
+  *out = loop_bind(&a->e.b, "later", loop_cast(a->e.k, DT_I64, x), a->pages,
+                   "the page table has a page that is none of the KV cache");
+  return true;
+}
 
 static bool value_block(Paged *a, Dim m, int64_t rows, Dim col, int64_t width, const Keys *keys) {
   LoopBuilder *b = &a->e.b;
@@ -342,6 +386,7 @@ static bool value_block(Paged *a, Dim m, int64_t rows, Dim col, int64_t width, c
   close(a, 2);
   Dim n = ie_sub(a->e.pool, keys->to, keys->from);
   Dim j = add(a, keys->from, open(a, LOOP_SERIAL, "j", n));
+  prefetch_keys(a, m, j, col, width, keys);
   r = open(a, LOOP_UNROLL, "r", z);
   x = open(a, LOOP_VECTOR, "x", w);
   elem_forget(&a->e);
@@ -372,21 +417,22 @@ static bool value_tile(Paged *a, Dim m, int64_t rows, void *ctx) {
 static bool page_values(Paged *a) {
   LoopBuilder *b = &a->e.b;
   IntPool *p = a->e.pool;
-  Dim group = num(a, a->group), from, to;
+  Dim group = num(a, a->group), from, to, later;
+  if (!find_later(a, &later)) return false;
   if (a->copy_v && !copy_page(a, V, a->v, a->vsize)) return false;
   Dim begin = add(a, times(a, a->split, PAGED_SPLIT), times(a, a->in_split, LLM_PAGE));
   const LoopExpr *seen =
       op2(a, LOOP_le, index_of(a, ie_addc(p, begin, LLM_PAGE)), index_of(a, a->length));
   const LoopExpr *first = first_key(a, index_of(a, a->last));
   loop_if(b, op2(a, LOOP_and, seen, op2(a, LOOP_le, first, index_of(a, begin))));
-  Keys all = {p->zero, num(a, LLM_PAGE)};
+  Keys all = {p->zero, num(a, LLM_PAGE), later};
   elem_forget(&a->e);
   if (!tiles(a, p->zero, a->count, a->value_tile, value_tile, &all)) return false;
   loop_else(b);
   elem_forget(&a->e);
   Dim r = open(a, LOOP_SERIAL, "r", a->run_rows);
   bind_range(a, r, begin, LLM_PAGE, &from, &to);
-  Keys some = {from, to};
+  Keys some = {from, to, later};
   if (!tiles(a, times(a, r, a->group), group, a->value_tile, value_tile, &some)) return false;
   close(a, 2);
   return true;
