@@ -42,7 +42,8 @@ static Str bytes_of(const Program *p, const ProgConst *k) {
 }
 
 static void note_constant(Shared *s, Str bytes, int64_t offset) {
-  if (bytes.n && !strmap_has(&s->at, bytes))
+  // A device needs more than whole elements.
+  if (bytes.n && offset % 64 == 0 && !strmap_has(&s->at, bytes))
     strmap_put(&s->at, bytes, (void *)(uintptr_t)(offset + 1));
 }
 

@@ -59,7 +59,8 @@ static void check_const(Checker *c, int32_t i) {
   if (c->status) return;
   need(c,
        k->offset >= 0 && k->bytes >= 0 && ck_add(k->offset, k->bytes, &end) &&
-           end <= c->p->constants_bytes && k->offset % 64 == 0,
+           end <= c->p->constants_bytes &&
+           k->offset % prog_const_align(c->p->ndevices, k->dtype) == 0,
        "a constant outside its section", i);
   bool sized = shape_count(k->rank, k->dims, &n) && dtype_bytes(k->dtype, n, &bytes);
   need(c, sized && (k->dtype == DT_STRING || bytes == k->bytes), "a constant of another size", i);

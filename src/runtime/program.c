@@ -75,6 +75,10 @@ bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out)
   return true;
 }
 
+int64_t prog_const_align(int ndevices, DType t) {
+  return ndevices || t == DT_STRING ? 64 : MAX(elem_bytes(t), 1);
+}
+
 int32_t prog_symbol(const Program *p, const char *name) {
   for (int32_t i = 0; i < p->nsyms; i++)
     if (!strcmp(p->sym[i].name, name)) return i;

@@ -101,8 +101,8 @@ typedef struct ProgConst {
   int32_t rank;
   const int64_t *dims;
   int64_t offset,
-      bytes;  // in the constant section, aligned to 64; strings: each its length (8 bytes) and its
-              // bytes
+      bytes;  // in the constant section, aligned as prog_const_align says; strings: each its length
+              // (8 bytes) and its bytes
   const void *data;  // where that is now; strings: an array of Str in the program's arena
 } ProgConst;
 
@@ -244,6 +244,9 @@ void program_release(Program *p);  // NULL is fine
 // At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves
 // int64.
 bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
+// What a constant's offset is a multiple of.  On the host whole elements are enough, so that
+// weights lie in a file as its format has them; devices copy them by wide loads.
+int64_t prog_const_align(int ndevices, DType t);
 // The symbol of this name; -1: there is none.
 int32_t prog_symbol(const Program *p, const char *name);
 // The parameters of the model that are states: how many, and the i-th one's number.

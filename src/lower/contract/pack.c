@@ -298,11 +298,11 @@ static PackSpec plain_spec(const Node *n, bool moved) {
 
 // ---- in place ----
 
-int64_t pack_phase(Graph *g, const Node *n, Diag *d) {
+int64_t pack_phase(Graph *g, const Node *n, int64_t align, Diag *d) {
   const void *from;
   if (n->data->bytes < IN_PLACE || !n->data->source || const_bytes(g, n, &from, d)) return -1;
   int64_t phase = (int64_t)((uintptr_t)from % PAGE);
-  return pages_of(n, from).mapped && phase % CONST_ALIGN == 0 ? phase : -1;
+  return pages_of(n, from).mapped && phase % align == 0 ? phase : -1;
 }
 
 bool pack_in_place(Graph *g, const Node *n, char *to, Diag *d) {

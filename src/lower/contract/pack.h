@@ -22,8 +22,9 @@ typedef struct PackList {
 MUST_USE tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *spec,
                                char *to, Arena *a, Diag *d);
 // A large constant that is the bytes of a mapped file need not be copied: it lies in place when its
-// address has the phase of its bytes in a page.  -1: it must be copied.
-int64_t pack_phase(Graph *g, const Node *n, Diag *d);
+// address has the phase of its bytes in a page.  -1: it must be copied, as where that is no
+// multiple of `align`.
+int64_t pack_phase(Graph *g, const Node *n, int64_t align, Diag *d);
 bool pack_in_place(Graph *g, const Node *n, char *to, Diag *d);  // false: it cannot be, after all
 // Does all of it.
 void pack_run(const PackList *list, Pool *pool);

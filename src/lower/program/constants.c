@@ -5,9 +5,10 @@
 // its file in place, so pages that no run reads take no memory.
 //
 // Needs:      all kernels are lowered before fill_constants: it lays the whole section out at once.
-// Guarantees: each constant begins at a multiple of CONST_ALIGN bytes.  Sizes are checked for
-//             overflow; ENOMEM where they do not fit.  Program.unload frees the section.
-//             build_expr gives -1 for a size that cannot be encoded.
+// Guarantees: each constant begins at a multiple of CONST_ALIGN bytes; one that lies in its file's
+//             pages where it does there, at a multiple of its elements (prog_const_align).  Sizes
+//             are checked for overflow; ENOMEM where they do not fit.  Program.unload frees the
+//             section. build_expr gives -1 for a size that cannot be encoded.
 #include "lower/program/builder.h"
 #include "lower/contract/pack.h"
 
@@ -176,7 +177,8 @@ tenon_status fill_constants(ProgBuilder *b) {
   for (int64_t i = 0; i < b->constant.n; i++) {
     ProgConst *k = &b->constant.v[i];
     ConstItem *item = &b->item.v[i];
-    int64_t phase = item->packed ? -1 : pack_phase(b->g, item->node, b->diag);
+    int64_t align = prog_const_align(b->o->ndevices, k->dtype);
+    int64_t phase = item->packed ? -1 : pack_phase(b->g, item->node, align, b->diag);
     item->in_place = phase >= 0;
     if (item->in_place) total = (total + PAGE - 1) / PAGE * PAGE + phase;
     k->offset = total;

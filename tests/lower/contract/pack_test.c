@@ -154,8 +154,9 @@ TEST(pack_leaves_tables_in_place) {
   for (int64_t i = 0; i < SIZE; i++) bytes[i] = (uint8_t)hash_u64((uint64_t)i);
   REQUIRE(write(fd, bytes, SIZE) == SIZE);
   close(fd);
-  static const int64_t offset[] = {0, 4096, 64, 8192 + 128, 4, 100};
-  for (int64_t i = 0; i < ARRAY_LEN(offset); i++) {
+  static const int64_t offset[] = {0, 4096, 64, 8192 + 128, 4, 100, 32};
+  for (int64_t c = 0; c < 2 * ARRAY_LEN(offset); c++) {
+    int64_t i = c / 2, align = c % 2 ? prog_const_align(0, DT_F32) : 64;
     Diag d;
     Graph *g;
     int64_t n = BYTES, block = 8 << 20;
@@ -165,8 +166,8 @@ TEST(pack_leaves_tables_in_place) {
     *s = (Source){.path = path, .label = path};
     vec_push(&g->arena, &g->source, s);
     const Node *k = node_const_source(g, DT_U8, 1, &n, s, offset[i], BYTES, NULL);
-    int64_t phase = pack_phase(g, k, &d);
-    EXPECT_INT_EQ(phase, offset[i] % 64 ? -1 : offset[i] % PAGE);
+    int64_t phase = pack_phase(g, k, align, &d);
+    EXPECT_INT_EQ(phase, offset[i] % align ? -1 : offset[i] % PAGE);
     char *to = mem_alloc(block);
     REQUIRE(to);
     // Systems that cannot map a file twice may refuse.
