@@ -139,6 +139,10 @@ static bool paged_choose(void *match, const LowerTarget *t, const ScheduleGiven 
   const Paged *a = match;
   PagedSchedule *s = fields;
   int64_t lanes = MAX(t->vector_bytes / 4, 1);
+  if (t->block_threads) {  // an item is one thread's, with little scratch
+    *s = (PagedSchedule){.rows = 1, .keys = 1, .values = 1, .cols = MIN(8, a->vsize)};
+    return true;
+  }
   s->rows = MIN(MAX(SHARE_ROWS / a->group, 1), 64);
   s->keys = tile_rows(t, LLM_PAGE);
   s->cols = MIN(2 * lanes, a->vsize);
