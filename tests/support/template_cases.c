@@ -62,6 +62,9 @@ const TemplateCase template_cases[] = {
      .text = G("%q: f32[1, 2, 5, 8], %k: f32[1, 2, 5, 8], %v: f32[1, 2, 5, 8], "
                "%o: f32[1, 2, 20, 8], %u: f32[1, 2, 20, 8]",
                "  %a:3 = attention(%q, %k, %v, _, %o, %u) is_causal=true\n  return %a.0\n")},
+    {.name = "kv_append",
+     .text = G("%x: f32[3, 2, 32, 8], %y: f32[4, 2, 8]",
+               "  %s = const i32[4] {64, -1, 5, 95}\n  %k = kv_append(%x, %y, %s)\n  return %k\n")},
     {.name = "paged_attention",
      .text =
          G("%q: f32[41, 6, 20], %k: f32[12, 2, 32, 20], %v: f32[12, 2, 32, 37]",
