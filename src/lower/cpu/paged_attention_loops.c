@@ -51,10 +51,10 @@ static Dim known(Paged *a, const char *name, const LoopExpr *x, int64_t extent) 
   return loop_bind(&a->e.b, name, x, num(a, extent), "a count is out of range");
 }
 
-static Dim open(Paged *a, LoopKind kind, const char *name, Dim extent) {
+static Dim enter(Paged *a, LoopKind kind, const char *name, Dim extent) {
   return loop_for(&a->e.b, kind, name, extent);
 }
-static void close(Paged *a, int n) {
+static void leave(Paged *a, int n) {
   while (n-- > 0) loop_end(&a->e.b);
   elem_forget(&a->e);
 }
@@ -117,7 +117,7 @@ static bool open_runs(Paged *a) {
   Dim runs = known(a, "runs", pick(a, one, op2(a, LOOP_min, n, whole(a, 1)), n), a->most + 1);
   a->run_rows = known(a, "rows", pick(a, one, n, whole(a, 1)), a->most + 1);
   a->count = times(a, a->run_rows, a->group);
-  a->run = open(a, LOOP_SERIAL, "run", runs);
+  a->run = enter(a, LOOP_SERIAL, "run", runs);
   return true;
 }
 
@@ -167,10 +167,10 @@ static bool tiles(Paged *a, Dim base, Dim count, int64_t most, Tile *fn, void *c
     Dim n = ie_div(p, count, num(a, z));
     if (z < most) n = ie_mod(p, n, num(a, 2));
     if (ie_is(n, 0)) continue;
-    Dim t = open(a, LOOP_SERIAL, "t", n), at = times(a, t, z);
+    Dim t = enter(a, LOOP_SERIAL, "t", n), at = times(a, t, z);
     if (z < most) at = add(a, at, times(a, ie_div(p, count, num(a, 2 * z)), 2 * z));
     if (!fn(a, add(a, base, at), z, ctx)) return false;
-    close(a, 1);
+    leave(a, 1);
   }
   return true;
 }
@@ -179,24 +179,25 @@ static bool tiles(Paged *a, Dim base, Dim count, int64_t most, Tile *fn, void *c
 
 static bool copy_queries(Paged *a) {
   ElementBuilder *e = &a->e;
-  Dim r = open(a, LOOP_SERIAL, "r", a->run_rows), row = open_row(a, r);
-  Dim g = open(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
-  Dim d = open(a, LOOP_VECTOR, "d", num(a, a->size));
+  Dim r = enter(a, LOOP_SERIAL, "r", a->run_rows), row = open_row(a, r);
+  Dim g = enter(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
+  Dim d = enter(a, LOOP_VECTOR, "d", num(a, a->size));
   elem_forget(e);
   const LoopExpr *x = element(a, Q, (Dim[]){row, query_head(a, g), d});
   if (!x) return false;
   loop_store(&e->b, a->q, at_row(a, m, a->size, d), op2(a, LOOP_mul, x, real(a, a->scale)));
-  close(a, 5);
+  leave(a, 5);
   return true;
 }
 
 static bool copy_page(Paged *a, int operand, int32_t to, int64_t size) {
-  Dim i = open(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d = open(a, LOOP_VECTOR, "d", num(a, size));
+  Dim i = enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)),
+      d = enter(a, LOOP_VECTOR, "d", num(a, size));
   elem_forget(&a->e);
   const LoopExpr *x = element(a, operand, (Dim[]){a->page, a->head, i, d});
   if (!x) return false;
   loop_store(&a->e.b, to, at_row(a, i, size, d), x);
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -213,14 +214,14 @@ static void prefetch(Paged *a, int operand, Dim page, Dim i, Dim d) {
 
 // The page's keys from element `first` on, one key per lane, and `steps` elements of each.
 static bool transpose(Paged *a, Dim first, int64_t steps) {
-  Dim i = open(a, LOOP_VECTOR, "i", num(a, LLM_PAGE));
-  Dim d = add(a, first, open(a, LOOP_UNROLL, "u", num(a, steps)));
+  Dim i = enter(a, LOOP_VECTOR, "i", num(a, LLM_PAGE));
+  Dim d = add(a, first, enter(a, LOOP_UNROLL, "u", num(a, steps)));
   elem_forget(&a->e);
   const LoopExpr *x = a->copy_k ? cell(a, a->k, at_row(a, i, a->size, d))
                                 : element(a, K, (Dim[]){a->page, a->head, i, d});
   if (!x) return false;
   loop_store(&a->e.b, a->kt, at_row(a, d, LLM_PAGE, i), x);
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -228,11 +229,11 @@ static bool transpose_page(Paged *a) {
   int64_t n = a->size / TRANSPOSED, rest = a->size % TRANSPOSED;
   if (a->copy_k && !copy_page(a, K, a->k, a->size)) return false;
   if (n) {
-    Dim d = times(a, open(a, LOOP_SERIAL, "d", num(a, n)), TRANSPOSED);
-    prefetch(a, V, a->page, open(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d);
-    close(a, 1);
+    Dim d = times(a, enter(a, LOOP_SERIAL, "d", num(a, n)), TRANSPOSED);
+    prefetch(a, V, a->page, enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d);
+    leave(a, 1);
     if (!transpose(a, d, TRANSPOSED)) return false;
-    close(a, 1);
+    leave(a, 1);
   }
   return !rest || transpose(a, num(a, n * TRANSPOSED), rest);
 }
@@ -242,24 +243,24 @@ static bool score_tile(Paged *a, Dim m, int64_t rows, void *ctx) {
   int64_t u = UNROLL;
   Dim n = num(a, LLM_PAGE), z = num(a, rows);
   (void)ctx;
-  Dim r = open(a, LOOP_UNROLL, "r", z), j = open(a, LOOP_VECTOR, "j", n);
+  Dim r = enter(a, LOOP_UNROLL, "r", z), j = enter(a, LOOP_VECTOR, "j", n);
   loop_store(b, a->tile, at_row(a, r, LLM_PAGE, j), real(a, 0));
-  close(a, 2);
+  leave(a, 2);
   while (a->size % u) u /= 2;
-  Dim d = times(a, open(a, LOOP_SERIAL, "d", num(a, a->size / u)), u);
-  d = add(a, d, open(a, LOOP_UNROLL, "u", num(a, u)));
-  r = open(a, LOOP_UNROLL, "r", z);
-  j = open(a, LOOP_VECTOR, "j", n);
+  Dim d = times(a, enter(a, LOOP_SERIAL, "d", num(a, a->size / u)), u);
+  d = add(a, d, enter(a, LOOP_UNROLL, "u", num(a, u)));
+  r = enter(a, LOOP_UNROLL, "r", z);
+  j = enter(a, LOOP_VECTOR, "j", n);
   Dim at = at_row(a, r, LLM_PAGE, j);
   const LoopExpr *q = cell(a, a->q, at_row(a, add(a, m, r), a->size, d));
   const LoopExpr *k = cell(a, a->kt, at_row(a, d, LLM_PAGE, j));
   loop_store(b, a->tile, at, loop_op(a->e.k, LOOP_fma, k, q, cell(a, a->tile, at)));
-  close(a, 4);
-  r = open(a, LOOP_UNROLL, "r", z);
-  j = open(a, LOOP_VECTOR, "j", n);
+  leave(a, 4);
+  r = enter(a, LOOP_UNROLL, "r", z);
+  j = enter(a, LOOP_VECTOR, "j", n);
   Dim to = add(a, at_row(a, add(a, m, r), PAGED_SPLIT, j), times(a, a->in_split, LLM_PAGE));
   loop_store(b, a->s, to, cell(a, a->tile, at_row(a, r, LLM_PAGE, j)));
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -276,7 +277,7 @@ static bool open_pages(Paged *a) {
   lo = let(a, op2(a, LOOP_min, op2(a, LOOP_max, lo, zero), most));
   hi = op2(a, LOOP_min, op2(a, LOOP_max, hi, lo), most);
   Dim from = known(a, "from", lo, SPLIT_PAGES + 1), to = known(a, "to", hi, SPLIT_PAGES + 1);
-  Dim i = open(a, LOOP_SERIAL, "page", ie_sub(p, to, from));
+  Dim i = enter(a, LOOP_SERIAL, "page", ie_sub(p, to, from));
   a->in_split = add(a, from, i);
   elem_forget(&a->e);
   Dim at[2] = {a->seq, loop_bind(b, "entry", index_of(a, add(a, begin, a->in_split)), a->row_pages,
@@ -317,30 +318,30 @@ static const LoopExpr *by_head(Paged *a, const Node *n, Dim g) {
 static bool softmax(Paged *a) {
   LoopBuilder *b = &a->e.b;
   IntPool *p = a->e.pool;
-  Dim r = open(a, LOOP_SERIAL, "r", a->run_rows), from, to;
+  Dim r = enter(a, LOOP_SERIAL, "r", a->run_rows), from, to;
   bind_range(a, r, times(a, a->split, PAGED_SPLIT), PAGED_SPLIT, &from, &to);
-  Dim g = open(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
+  Dim g = enter(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
   Dim n = ie_sub(p, to, from);
   const LoopExpr *slope = NULL;
   if (a->slopes && !(slope = by_head(a, a->slopes, g))) return false;
   if (slope || a->at->softcap > 0) {
-    Dim j = add(a, from, open(a, LOOP_VECTOR, "j", n)), at = at_row(a, m, PAGED_SPLIT, j);
+    Dim j = add(a, from, enter(a, LOOP_VECTOR, "j", n)), at = at_row(a, m, PAGED_SPLIT, j);
     loop_store(b, a->s, at, finished(a, at, r, j, slope));
-    close(a, 1);
+    leave(a, 1);
   }
   Dim j = loop_reduce(b, LOOP_max, "j", n, LANES);
   const LoopExpr *top = loop_yield(b, cell(a, a->s, at_row(a, m, PAGED_SPLIT, add(a, from, j))));
   loop_store(b, a->split_top, m, top);
   const LoopExpr *none = op2(a, LOOP_eq, top, real(a, -INFINITY));
   top = let(a, pick(a, none, real(a, 0), top));
-  j = open(a, LOOP_VECTOR, "j", n);
+  j = enter(a, LOOP_VECTOR, "j", n);
   Dim at = at_row(a, m, PAGED_SPLIT, add(a, from, j));
   loop_store(b, a->s, at, exp_of(a, op2(a, LOOP_sub, cell(a, a->s, at), top)));
-  close(a, 1);
+  leave(a, 1);
   j = loop_reduce(b, LOOP_add, "j", n, LANES);
   at = at_row(a, m, PAGED_SPLIT, add(a, from, j));
   loop_store(b, a->split_sum, m, loop_yield(b, cell(a, a->s, at)));
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -380,15 +381,15 @@ static bool find_later(Paged *a, Dim *out) {
 static bool value_block(Paged *a, Dim m, int64_t rows, Dim col, int64_t width, const Keys *keys) {
   LoopBuilder *b = &a->e.b;
   Dim z = num(a, rows), w = num(a, width);
-  Dim r = open(a, LOOP_UNROLL, "r", z), x = open(a, LOOP_VECTOR, "x", w);
+  Dim r = enter(a, LOOP_UNROLL, "r", z), x = enter(a, LOOP_VECTOR, "x", w);
   Dim out = at_row(a, add(a, m, r), a->vsize, add(a, col, x));
   loop_store(b, a->tile, at_row(a, r, width, x), cell(a, a->split_out, out));
-  close(a, 2);
+  leave(a, 2);
   Dim n = ie_sub(a->e.pool, keys->to, keys->from);
-  Dim j = add(a, keys->from, open(a, LOOP_SERIAL, "j", n));
+  Dim j = add(a, keys->from, enter(a, LOOP_SERIAL, "j", n));
   prefetch_keys(a, m, j, col, width, keys);
-  r = open(a, LOOP_UNROLL, "r", z);
-  x = open(a, LOOP_VECTOR, "x", w);
+  r = enter(a, LOOP_UNROLL, "r", z);
+  x = enter(a, LOOP_VECTOR, "x", w);
   elem_forget(&a->e);
   Dim at = at_row(a, r, width, x), c = add(a, col, x);
   const LoopExpr *v = a->copy_v ? cell(a, a->v, at_row(a, j, a->vsize, c))
@@ -397,20 +398,20 @@ static bool value_block(Paged *a, Dim m, int64_t rows, Dim col, int64_t width, c
   Dim weight = add(a, at_row(a, add(a, m, r), PAGED_SPLIT, j), times(a, a->in_split, LLM_PAGE));
   v = loop_op(a->e.k, LOOP_fma, cell(a, a->s, weight), v, cell(a, a->tile, at));
   loop_store(b, a->tile, at, v);
-  close(a, 3);
-  r = open(a, LOOP_UNROLL, "r", z);
-  x = open(a, LOOP_VECTOR, "x", w);
+  leave(a, 3);
+  r = enter(a, LOOP_UNROLL, "r", z);
+  x = enter(a, LOOP_VECTOR, "x", w);
   out = at_row(a, add(a, m, r), a->vsize, add(a, col, x));
   loop_store(b, a->split_out, out, cell(a, a->tile, at_row(a, r, width, x)));
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
 static bool value_tile(Paged *a, Dim m, int64_t rows, void *ctx) {
   int64_t n = a->vsize / a->width, rest = a->vsize % a->width;
-  Dim c = open(a, LOOP_SERIAL, "c", num(a, n));
+  Dim c = enter(a, LOOP_SERIAL, "c", num(a, n));
   if (!value_block(a, m, rows, times(a, c, a->width), a->width, ctx)) return false;
-  close(a, 1);
+  leave(a, 1);
   return !rest || value_block(a, m, rows, num(a, n * a->width), rest, ctx);
 }
 
@@ -430,11 +431,11 @@ static bool page_values(Paged *a) {
   if (!tiles(a, p->zero, a->count, a->value_tile, value_tile, &all)) return false;
   loop_else(b);
   elem_forget(&a->e);
-  Dim r = open(a, LOOP_SERIAL, "r", a->run_rows);
+  Dim r = enter(a, LOOP_SERIAL, "r", a->run_rows);
   bind_range(a, r, begin, LLM_PAGE, &from, &to);
   Keys some = {from, to, later};
   if (!tiles(a, times(a, r, a->group), group, a->value_tile, value_tile, &some)) return false;
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -443,10 +444,10 @@ static bool page_values(Paged *a) {
 // (top, sum, out) of a query head and the split's: the one of which both are parts.
 static void merge(Paged *a) {
   LoopBuilder *b = &a->e.b;
-  Dim r = open(a, LOOP_SERIAL, "r", a->run_rows), from, to;
+  Dim r = enter(a, LOOP_SERIAL, "r", a->run_rows), from, to;
   bind_range(a, r, times(a, a->split, PAGED_SPLIT), PAGED_SPLIT, &from, &to);
   loop_if(b, op2(a, LOOP_lt, index_of(a, from), index_of(a, to)));
-  Dim m = at_row(a, r, a->group, open(a, LOOP_SERIAL, "g", num(a, a->group)));
+  Dim m = at_row(a, r, a->group, enter(a, LOOP_SERIAL, "g", num(a, a->group)));
   const LoopExpr *old = let(a, cell(a, a->top, m)), *top = let(a, cell(a, a->split_top, m));
   const LoopExpr *both = let(a, op2(a, LOOP_max, old, top));
   const LoopExpr *none = op2(a, LOOP_eq, both, real(a, -INFINITY));
@@ -456,26 +457,26 @@ static void merge(Paged *a) {
   const LoopExpr *sum = op2(a, LOOP_mul, cell(a, a->split_sum, m), take);
   loop_store(b, a->sum, m, loop_op(a->e.k, LOOP_fma, cell(a, a->sum, m), keep, sum));
   loop_store(b, a->top, m, both);
-  Dim at = at_row(a, m, a->vsize, open(a, LOOP_VECTOR, "c", num(a, a->vsize)));
+  Dim at = at_row(a, m, a->vsize, enter(a, LOOP_VECTOR, "c", num(a, a->vsize)));
   const LoopExpr *x = op2(a, LOOP_mul, cell(a, a->split_out, at), take);
   loop_store(b, a->out, at, loop_op(a->e.k, LOOP_fma, cell(a, a->out, at), keep, x));
-  close(a, 4);
+  leave(a, 4);
 }
 
 static void set_all(Paged *a, int32_t buffer, int64_t width, double v) {
-  Dim i = open(a, LOOP_VECTOR, "i", times(a, a->count, width));
+  Dim i = enter(a, LOOP_VECTOR, "i", times(a, a->count, width));
   loop_store(&a->e.b, buffer, i, real(a, v));
-  close(a, 1);
+  leave(a, 1);
 }
 
 static bool one_split(Paged *a) {
   if (!open_pages(a) || !transpose_page(a)) return false;
   if (!tiles(a, a->e.pool->zero, a->count, a->key_tile, score_tile, NULL)) return false;
-  close(a, 1);
+  leave(a, 1);
   if (!softmax(a)) return false;
   set_all(a, a->split_out, a->vsize, 0);
   if (!open_pages(a) || !page_values(a)) return false;
-  close(a, 1);
+  leave(a, 1);
   merge(a);
   return true;
 }
@@ -492,9 +493,9 @@ static bool splits(Paged *a) {
   a->first =
       loop_bind(b, "first", first_key(a, index_of(a, a->length)), most, "a count is out of range");
   Dim begin = ie_div(p, a->first, size), n = ie_sub(p, ie_ceildiv(p, a->last, size), begin);
-  a->split = add(a, begin, open(a, LOOP_SERIAL, "split", n));
+  a->split = add(a, begin, enter(a, LOOP_SERIAL, "split", n));
   if (!one_split(a)) return false;
-  close(a, 2);
+  leave(a, 2);
   return true;
 }
 
@@ -517,18 +518,18 @@ static bool join_sink(Paged *a, Dim g, Dim m, const LoopExpr **sum, const LoopEx
 
 static bool finish_rows(Paged *a) {
   ElementBuilder *e = &a->e;
-  Dim r = open(a, LOOP_SERIAL, "r", a->run_rows), row = open_row(a, r);
-  Dim g = open(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
+  Dim r = enter(a, LOOP_SERIAL, "r", a->run_rows), row = open_row(a, r);
+  Dim g = enter(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
   const LoopExpr *sum, *keep, *zero = real(a, 0);
   if (!join_sink(a, g, m, &sum, &keep)) return false;
   const LoopExpr *by = op2(a, LOOP_div, keep ? keep : real(a, 1), sum);
   by = let(a, pick(a, op2(a, LOOP_eq, sum, zero), zero, by));
-  Dim c = open(a, LOOP_VECTOR, "c", num(a, a->vsize));
+  Dim c = enter(a, LOOP_VECTOR, "c", num(a, a->vsize));
   elem_forget(e);
   const LoopExpr *x = op2(a, LOOP_mul, cell(a, a->out, at_row(a, m, a->vsize, c)), by);
   a->value = let(a, loop_cast(e->k, type_of(a->walk.own)->dtype, x));
   bool ok = epilogue_store(&a->walk, (Dim[]){row, query_head(a, g), c});
-  close(a, 5);
+  leave(a, 5);
   return ok;
 }
 
@@ -561,7 +562,7 @@ bool paged_emit(Paged *a) {
   set_all(a, a->sum, 1, 0);
   set_all(a, a->out, a->vsize, 0);
   if (!copy_queries(a) || !splits(a) || !finish_rows(a)) return false;
-  close(a, 1);
+  leave(a, 1);
   loop_end(&e->b);
   return true;
 }
