@@ -117,6 +117,40 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
   return TENON_OK;
 }
 
+// ---- language models ----
+
+static const Frontend frontend_llm = {
+    .name = "llm", .doc = "folders of Hugging Face's form with a language model"};
+
+static void add_fact(void *ctx, const char *key, const char *text) {
+  frontend_fact(ctx, key, "%s", text);
+}
+
+// The graph of one sequence as a whole: ids in, logits out.
+static tenon_status read_llm(Model *m, const ModelOptions *o, Diag *d) {
+  m->frontend = &frontend_llm;
+  LlmOpenOptions lo = {.memory_limit = o ? o->memory_limit : 0};
+  if (o && (o->weights || o->tensors))
+    return fail(d, TENON_EINVAL, NOWHERE, "a language model has its weights in its own files");
+  if (!m->llm) {
+    m->owns_llm = true;
+    TRY(llm_open(m->path, &lo, d, &m->llm));
+  }
+  Imported *in = &m->import;
+  in->memory_limit = lo.memory_limit;
+  TRY(graph_create(d, &in->graph));
+  m->graph = in->graph;
+  m->graph->arena.limit = m->graph->scratch.limit = lo.memory_limit;
+  if (o) {
+    m->graph->dims.fixed = o->fixed;
+    m->graph->dims.nfixed = o->nfixed;
+  }
+  weights_init(&in->weights, &m->graph->arena);
+  in->about = str_printf(&m->graph->arena, "a language model, %s", m->llm->spec.name);
+  llm_facts(m->llm, add_fact, in);
+  return llm_build(m->llm, NULL, m->graph);
+}
+
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   at_work_part("reading", "the model", -1);
   m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
@@ -127,7 +161,9 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   // An empty file has no memory; the readers get a pointer in any case.
   Str bytes = m->file.size > 0 ? (Str){(const char *)m->file.bytes, m->file.size} : STR("");
   tenon_status s;
-  if (artifact_is(bytes.p, bytes.n))
+  if (m->is_llm)
+    s = read_llm(m, o, d);
+  else if (artifact_is(bytes.p, bytes.n))
     s = read_compiled(m, o, d);
   else if (o && o->trust.said)
     s = fail(d, TENON_EFORMAT, NOWHERE, "this is not a compiled model; leave --compiled out");
@@ -159,13 +195,14 @@ tenon_status model_open(const char *path, const ModelOptions *o, Diag *d, Model 
   *out = NULL;
   Model *m = model_new(path, d);
   if (!m) return TENON_ENOMEM;
-  tenon_status s = other_refuse_folder(path, d);
-  if (!s) s = file_open(path, &m->file, d);
+  m->is_llm = llm_is_folder(path);
+  tenon_status s = m->is_llm ? TENON_OK : other_refuse_folder(path, d);
+  if (!s && !m->is_llm) s = file_open(path, &m->file, d);
   if (s) {
     model_free(m);
     return s;
   }
-  m->owns_file = true;
+  m->owns_file = !m->is_llm;
   return open_file(m, o, d, out);
 }
 
@@ -184,6 +221,8 @@ tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **
   Model *copy = model_new(m->path, d);
   if (!copy) return TENON_ENOMEM;
   copy->file = m->file;  // borrowed
+  copy->llm = m->llm;
+  copy->is_llm = m->is_llm;
   return open_file(copy, o, d, out);
 }
 
@@ -195,6 +234,7 @@ void model_free(Model *m) {
   if (m->lock) pthread_mutex_destroy(m->lock);
   if (m->owns_file) file_close(&m->file);
   model_free(m->attached);
+  if (m->owns_llm) llm_close(m->llm);
   arena_deinit(&m->arena);
   mem_free(m, (int64_t)sizeof *m);
 }

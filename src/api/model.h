@@ -11,6 +11,7 @@
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
+#include "models/llm.h"
 #include "runtime/artifact.h"
 
 typedef struct Model Model;
@@ -26,9 +27,11 @@ struct Model {
   Imported import;        // what the reader found: unsupported operators, warnings, weights
   const OnnxModel *onnx;  // of ONNX alone
   Model *attached;        // whose weights the graph has; owned
-  Diag *diag;             // the graph's, between calls: a place that always exists
-  Interp *interp;         // NULL until first run
-  bool spent;             // its graph was changed: it can only be closed
+  LlmModel *llm;          // a language model's files, whose weights the graph has; else NULL
+  bool is_llm, owns_llm;
+  Diag *diag;      // the graph's, between calls: a place that always exists
+  Interp *interp;  // NULL until first run
+  bool spent;      // its graph was changed: it can only be closed
   void *lock;
 };
 

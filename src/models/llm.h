@@ -1,0 +1,198 @@
+// llm.h -- language models: from a Hugging Face folder or a GGUF file to a graph of logits.
+//
+// llm_open reads what the files say (config.json, generation_config.json, *.safetensors with or
+// without an index; or GGUF metadata and its tensor table), resolves every choice that
+// distinguishes decoders into an LlmSpec, verifies it, and accounts for every tensor: what is
+// missing, unexpected or wrongly shaped is named.  Weights stay mapped.  llm_build then makes the
+// graph; it looks at the spec and never at the architecture's name.
+//
+// Architectures are rows (arch.def), and so are names of tensors (names.def) and keys of
+// configurations (config.def).  Every key is used, known to be irrelevant, or refused by its name.
+//
+// What comes from files is untrusted: sizes are bounded by the spec's verifier before use, and
+// depth and time of all that reads them are linear.
+#ifndef TENON_MODELS_LLM_H
+#define TENON_MODELS_LLM_H
+
+#include "frontends/common/weights.h"
+#include "ir/ir.h"
+
+enum {
+  LLM_PAGE = 32,           // tokens of a page of the KV cache
+  LLM_LAYERS_MAX = 1024,   // most layers
+  LLM_EXPERTS_MAX = 4096,  // most experts of a layer
+  LLM_HEADS_MAX = 4096,
+  LLM_ROPES_MAX = 2,      // tables of angles: of global and of windowed layers
+  LLM_EOS_MAX = 32,       // tokens that end a text
+  LLM_SIZE_MAX = 1 << 28  // most of any other size: of vocabulary, hidden size, context
+};
+
+// ---- what distinguishes one decoder from another ----
+typedef enum { LLM_RMS, LLM_LAYER } LlmNorm;
+// Norms of queries and keys: none; one weight for every head; a weight for each head; over all
+// heads together.
+typedef enum { LLM_QK_NONE, LLM_QK_HEAD, LLM_QK_HEADS, LLM_QK_WHOLE } LlmQkNorm;
+typedef enum { LLM_ATTENTION, LLM_MLA, LLM_MAMBA2, LLM_GATED_DELTA } LlmMixer;
+typedef enum { LLM_DENSE, LLM_MOE, LLM_NO_FFN } LlmFfn;
+typedef enum { LLM_SILU, LLM_GELU, LLM_GELU_TANH, LLM_RELU, LLM_RELU2 } LlmAct;
+// Scores of experts: a softmax over all of them, over the chosen ones, or each its sigmoid.
+typedef enum { LLM_SOFTMAX, LLM_SOFTMAX_TOP, LLM_SIGMOID } LlmScore;
+// How the groups of experts are ranked: by their best expert, or by the sum of their best two.
+typedef enum { LLM_GROUP_MAX, LLM_GROUP_TOP2 } LlmGroupRank;
+// A fused product of queries, keys and values: apart; one behind the other; by head (q k v of the
+// first head, ...); by group (the queries of a KV head, its key, its value).
+typedef enum { LLM_QKV_APART, LLM_QKV_CONCAT, LLM_QKV_BY_HEAD, LLM_QKV_BY_GROUP } LlmQkv;
+// A fused product of gate and up: apart; one behind the other; alternating.
+typedef enum { LLM_UP_APART, LLM_UP_CONCAT, LLM_UP_INTERLEAVED } LlmGateUp;
+
+// Rotary positions: angle i of position p is p * inv_freq[i], and sines and cosines are multiplied
+// by `factor`.
+typedef struct LlmRope {
+  int64_t dim;        // leading elements of a head that turn; 0: there is no such table
+  bool interleaved;   // pairs are neighbours, not the two halves
+  double factor;      // 1, or what a scaling of long contexts has
+  float *inv_freq;    // [dim / 2]
+  const char *about;  // "default", "llama3", "yarn", ...
+} LlmRope;
+
+typedef struct LlmLayer {
+  LlmMixer mixer;
+  LlmFfn ffn;
+  int64_t window;  // of attention: keys that a token sees, itself included; 0: all
+  int rope;        // index of a table; -1: no rotary positions
+} LlmLayer;
+
+typedef struct LlmMoe {
+  int64_t experts, top_k, size;  // size: of an expert's hidden layer
+  LlmScore score;
+  bool norm_top;  // the chosen scores are divided by their sum
+  double scale;   // and multiplied
+  bool bias;      // expert_bias joins the scores for the choice alone
+  int64_t groups, top_groups;
+  LlmGroupRank group_rank;
+  double group_fill;  // score of the experts of other groups
+  int64_t shared;     // size of the shared expert; 0: none
+  bool shared_gate;   // its result is multiplied by a sigmoid of its own
+  LlmGateUp gate_up;
+  bool in_out;     // experts' matrices are [in, out]
+  bool biases;     // of router and experts
+  bool by_expert;  // a tensor for each expert, not one for all
+} LlmMoe;
+
+typedef struct LlmMla {
+  int64_t q_rank, kv_rank, nope, rope;  // q_rank 0: queries have one product
+} LlmMla;
+
+// Of Mamba-2 and of gated delta rules: both are a causal convolution and a state per head.
+typedef struct LlmRecurrent {
+  int64_t heads, head_size;       // of values
+  int64_t key_heads, state_size;  // of keys; of Mamba-2 groups of B and C, and their size
+  int64_t conv;                   // taps
+  bool conv_bias, bias;
+  double dt_min, dt_max;
+  double norm_epsilon;
+  int64_t norm_groups;
+} LlmRecurrent;
+
+typedef struct LlmArch LlmArch;
+typedef struct LlmSpec {
+  const char *name;    // of the architecture's row
+  const LlmArch *row;  // arch.def
+  bool gguf;           // read from GGUF
+  int64_t vocab, hidden, layers, heads, kv_heads, head_size, value_size, ffn;
+  int64_t context;    // most positions that the model was made for
+  int64_t positions;  // rows of the table of learned positions; 0: none
+  LlmNorm norm;
+  double epsilon;
+  bool norm_plus_one;  // weights are stored less 1
+  bool norm_bias;      // of layer norms
+  LlmQkNorm qk_norm;
+  bool qk_norm_bias;
+  bool embed_norm;  // of the embedding
+  // Of a layer: before and after attention, before and after the feed-forward part.
+  bool attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
+  bool parallel;  // attention and feed-forward see the same x; without ffn_norm, one norm
+  LlmQkv qkv;
+  bool in_out;  // matrices of layers are [in, out]
+  bool q_bias, kv_bias, o_bias, up_bias, down_bias, head_bias;
+  bool q_gate;  // each head's query is followed by a gate of the attention's result
+  bool sinks;   // a logit per head that joins the softmax's sum alone
+  bool alibi;
+  LlmAct act;
+  bool gated;                   // act(gate) * up, else act(up)
+  double act_limit, act_alpha;  // gpt-oss: clamps, and the factor in the sigmoid; limit 0: none
+  LlmGateUp gate_up;
+  double embed_scale, residual_scale, attention_scale, logits_scale;  // factors
+  double attention_cap, logits_cap;                                   // soft caps; 0: none
+  bool tied;                                                          // the head is the embedding
+  LlmRope rope[LLM_ROPES_MAX];
+  LlmLayer *layer;  // [layers]
+  LlmMoe moe;
+  LlmMla mla;
+  LlmRecurrent recurrent;
+} LlmSpec;
+
+// What generation_config.json or the GGUF's tokenizer keys say; fields that are absent are -1.
+typedef struct LlmGeneration {
+  int64_t bos, pad, neos, eos[LLM_EOS_MAX];
+  double temperature, top_p, min_p, repetition_penalty;
+  int64_t top_k;
+} LlmGeneration;
+
+// ---- open models ----
+struct GgufFile;
+typedef struct LlmFiles LlmFiles;
+typedef struct LlmModel {
+  Arena arena;  // of all that follows
+  LlmSpec spec;
+  LlmGeneration generation;
+  const char *path;    // as given
+  const char *folder;  // of a folder: where tokenizer.json and the template are; NULL: a GGUF file
+  const struct GgufFile *gguf;  // metadata with tokenizer and template; NULL: a folder
+  const Weights *weights;       // every tensor of the files, by its name there
+  int64_t weight_bytes;         // in the files' types, each tensor once
+  int64_t
+      token_bytes;  // ... that decoding a token reads: of the embedding one row, of experts top_k
+  LlmFiles *files;
+} LlmModel;
+
+typedef struct LlmOpenOptions {
+  int64_t context;  // longest sequence that will be run; 0: the model's own.  Scalings of rotary
+                    // positions that depend on the length take this one, so that results never
+                    // depend on a batch
+  int64_t memory_limit;  // bytes that tables may take; 0: none
+} LlmOpenOptions;
+
+// True where a path is a folder with config.json, or a GGUF file: llm_open reads it, or says what
+// is wrong with it.
+bool llm_is_model(const char *path);
+bool llm_is_folder(const char *path);
+// Sets a trap of its own.  NULL options: all defaults.
+MUST_USE tenon_status llm_open(const char *path, const LlmOpenOptions *o, Diag *d, LlmModel **out);
+void llm_close(LlmModel *m);  // NULL is fine; after all graphs that were built from it
+
+// ---- graphs ----
+// LLM_PLAIN: one sequence as a whole.  Input ids i32[T]; result logits f32[T, V].
+// LLM_PAGED: rows are tokens of any sequences.  Inputs ids, pos, seq, slot i32[T], table i32[S, P],
+//   out i32[R]; then for each layer L with attention the states k.L [N, H, 32, D] and v.L
+//   [N, H, 32, Dv].  Results: logits f32[R, V], then the states, in the order of the inputs.
+typedef enum { LLM_PLAIN, LLM_PAGED } LlmForm;
+// What products take of their activations where weights are in ggml's block types.
+typedef enum { LLM_ACTIVATIONS_INT8, LLM_ACTIVATIONS_F32 } LlmActivations;
+typedef struct LlmBuildOptions {
+  LlmForm form;
+  DType kv;  // of the states: DT_F32 (0, too), DT_F16, DT_BF16
+  LlmActivations activations;
+  bool hidden;  // the result is the last layer's normed hidden state instead of logits
+} LlmBuildOptions;
+// Builds into an empty graph (graph_create); errors are the graph's.  Weights are constants that
+// point into the mapped files, so the model must outlive the graph.
+MUST_USE tenon_status llm_build(const LlmModel *m, const LlmBuildOptions *o, Graph *g);
+
+// Bytes of KV cache that one page of a paged graph takes, all layers together.
+int64_t llm_page_bytes(const LlmSpec *s, DType kv);
+// What the model is, a line at a time, for `tenon inspect`: text lives for the call.
+typedef void LlmFactFn(void *ctx, const char *key, const char *text);
+void llm_facts(const LlmModel *m, LlmFactFn *fn, void *ctx);
+
+#endif

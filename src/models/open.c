@@ -1,0 +1,181 @@
+// open.c -- open a language model: its files, its spec, its tensors (llm.h).
+//
+// Files are mapped and stay so until llm_close; the readers of frontends/ check every length in
+// them.  A folder's weights are those of its index, else of its one safetensors file.
+#include "models/arch.h"
+
+#include "frontends/gguf/gguf.h"
+
+#include <stdio.h>
+
+// ---- recognising ----
+
+typedef struct FolderNames {
+  bool config, index, generation;
+  int64_t nweights;
+  char weights[256];  // the first by name
+} FolderNames;
+
+static void note_name(void *ctx, const char *name) {
+  FolderNames *f = ctx;
+  f->config |= !strcmp(name, "config.json");
+  f->index |= !strcmp(name, "model.safetensors.index.json");
+  f->generation |= !strcmp(name, "generation_config.json");
+  if (!str_ends(str_of(name), ".safetensors")) return;
+  if (!f->nweights++ || strcmp(name, f->weights) < 0)
+    snprintf(f->weights, sizeof f->weights, "%s", name);
+}
+
+static bool is_folder(const char *path, FolderNames *out) {
+  *out = (FolderNames){0};
+  return strcmp(path, "-") && !platform->names(path, note_name, out);
+}
+
+static bool is_gguf(const File *f) { return f->size >= 4 && !memcmp(f->bytes, "GGUF", 4); }
+
+bool llm_is_folder(const char *path) {
+  FolderNames names;
+  return is_folder(path, &names) && names.config && (names.index || names.nweights);
+}
+
+bool llm_is_model(const char *path) {
+  FolderNames names;
+  if (is_folder(path, &names)) return llm_is_folder(path);
+  Diag d;
+  diag_init(&d);
+  File f;
+  if (file_open(path, &f, &d)) return false;
+  bool yes = is_gguf(&f);
+  file_close(&f);
+  return yes;
+}
+
+// ---- reading ----
+
+// A small file of the folder, for as long as `read` needs it.
+typedef tenon_status ReadText(LlmModel *m, Str text, const LlmOpenOptions *o, Diag *d);
+
+static tenon_status with_text(LlmModel *m, const char *name, ReadText *read,
+                              const LlmOpenOptions *o, Diag *d) {
+  File *f = &m->files->text;
+  Where base = d->base;
+  d->base.file = str_printf(&m->arena, "%s/%s", m->path, name);
+  tenon_status s = file_open(d->base.file, f, d);
+  if (!s) {
+    // The text outlives the file's mapping in messages and names.
+    Str text = {arena_dup(&m->arena, f->size ? (const void *)f->bytes : "", f->size), f->size};
+    file_close(f);
+    *f = (File){0};
+    s = read(m, text, o, d);
+  }
+  d->base = base;
+  return s;
+}
+
+static tenon_status read_config(LlmModel *m, Str text, const LlmOpenOptions *o, Diag *d) {
+  TRY(llm_spec_of_config(&m->arena, text, o, d, &m->spec));
+  return llm_generation_of(text, d, &m->arena, &m->generation);
+}
+
+static tenon_status read_generation(LlmModel *m, Str text, const LlmOpenOptions *o, Diag *d) {
+  (void)o;
+  return llm_generation_of(text, d, &m->arena, &m->generation);
+}
+
+// One file of weights, or the index of several, as the frontends read it.
+static tenon_status read_tensors(LlmModel *m, const char *path, const Frontend *f,
+                                 const LlmOpenOptions *o, Diag *d) {
+  LlmFiles *files = m->files;
+  Where base = d->base;
+  d->base.file = path;
+  tenon_status s = file_open(path, &files->file, d);
+  if (!s) {
+    Imported *in = &files->in;
+    *in = (Imported){.bytes = {(const char *)files->file.bytes, files->file.size},
+                     .path = path,
+                     .memory_limit = o ? o->memory_limit : 0};
+    if (!files->file.size) in->bytes.p = "";
+    if (f->is(in->bytes))
+      s = f->import(in, d);
+    else
+      s = fail(d, TENON_EFORMAT, NOWHERE, "this is no %s file", f->name);
+    m->weights = &in->weights;
+  }
+  d->base = base;
+  return s;
+}
+
+static tenon_status open_folder(LlmModel *m, const FolderNames *names, const LlmOpenOptions *o,
+                                Diag *d) {
+  m->folder = m->path;
+  if (!names->config) return fail(d, TENON_EINVAL, NOWHERE, "the folder has no config.json");
+  if (!names->index && names->nweights != 1)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+                names->nweights ? "the folder has %lld files of weights, but no "
+                                  "model.safetensors.index.json"
+                                : "the folder has no safetensors file",
+                (long long)names->nweights);
+  TRY(with_text(m, "config.json", read_config, o, d));
+  if (names->generation) TRY(with_text(m, "generation_config.json", read_generation, o, d));
+  const char *file = names->index ? "model.safetensors.index.json" : names->weights;
+  return read_tensors(m, str_printf(&m->arena, "%s/%s", m->path, file),
+                      names->index ? &frontend_index : &frontend_safetensors, o, d);
+}
+
+static tenon_status open_gguf(LlmModel *m, const LlmOpenOptions *o, Diag *d) {
+  TRY(read_tensors(m, m->path, &frontend_gguf, o, d));
+  m->gguf = m->files->in.file;
+  return llm_spec_of_gguf(m, o, d);
+}
+
+static tenon_status open_model(LlmModel *m, const char *path, const LlmOpenOptions *o, Diag *d) {
+  m->path = str_copy(&m->arena, str_of(path));
+  d->base.file = m->path;
+  llm_generation_none(&m->generation);
+  FolderNames names;
+  if (is_folder(path, &names))
+    TRY(open_folder(m, &names, o, d));
+  else
+    TRY(open_gguf(m, o, d));
+  TRY(llm_spec_verify(&m->spec, d));
+  return llm_find_weights(m, d);
+}
+
+tenon_status llm_open(const char *path, const LlmOpenOptions *o, Diag *d, LlmModel **out) {
+  *out = NULL;
+  LlmModel *m = mem_alloc((int64_t)sizeof *m);
+  LlmFiles *files = mem_alloc((int64_t)sizeof *files);
+  if (!m || !files) {
+    mem_free(m, (int64_t)sizeof *m);
+    mem_free(files, (int64_t)sizeof *files);
+    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  }
+  arena_init(&m->arena);
+  m->files = files;
+  m->arena.limit = o ? o->memory_limit : 0;
+  Where base = d->base;
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) {
+    at_work_part("reading", "the model", -1);
+    t.status = open_model(m, path, o, d);
+  }
+  trap_leave(&t);
+  d->base = base;
+  if (files->in.graph) files->in.graph->diag = NULL;
+  if (t.status)
+    llm_close(m);
+  else
+    *out = m;
+  return t.status;
+}
+
+void llm_close(LlmModel *m) {
+  if (!m) return;
+  graph_free(m->files->in.graph);
+  file_close(&m->files->file);
+  file_close(&m->files->text);
+  mem_free(m->files, (int64_t)sizeof *m->files);
+  arena_deinit(&m->arena);
+  mem_free(m, (int64_t)sizeof *m);
+}
