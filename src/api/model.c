@@ -56,7 +56,9 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
 static tenon_status read_attached(Model *m, const ModelOptions *o, Diag *d) {
   if (!o || !o->weights) return TENON_OK;
   Where base = d->base;
-  TRY(model_open(o->weights, &(ModelOptions){.memory_limit = o->memory_limit}, d, &m->attached));
+  TRY(model_open(o->weights,
+                 &(ModelOptions){.memory_limit = o->memory_limit, .weights_alone = true}, d,
+                 &m->attached));
   d->base = base;
   m->import.attach = &m->attached->import.weights;
   if (m->attached->import.weights.v.n) return TENON_OK;
@@ -81,6 +83,70 @@ static tenon_status refuse_others(const Frontend *f, Str bytes, Diag *d) {
   TRY(other_refuse_cut_zip(bytes, d));
   if (f == &frontend_npz) TRY(other_refuse_zip(bytes, d));
   return f == &frontend_onnx ? other_refuse(bytes, d) : TENON_OK;
+}
+
+// ---- language models ----
+
+static const Frontend frontend_llm = {
+    .name = "llm", .doc = "folders of Hugging Face's form with a language model"};
+
+static void add_fact(void *ctx, const char *key, const char *text) {
+  frontend_fact(ctx, key, "%s", text);
+}
+
+static tenon_status build_llm(Model *m, const ModelOptions *o, Diag *d) {
+  TRY(graph_create(d, &m->graph));
+  m->graph->arena.limit = m->graph->scratch.limit = o ? o->memory_limit : 0;
+  if (o) {
+    m->graph->dims.fixed = o->fixed;
+    m->graph->dims.nfixed = o->nfixed;
+  }
+  return llm_build(m->llm, NULL, m->graph);
+}
+
+// A GGUF file of a language model has a graph; of others it is weights by name, and why.
+static tenon_status read_gguf(Model *m, const ModelOptions *o, Diag *d) {
+  if (!m->path || (o && o->weights_alone)) return TENON_OK;
+  Diag why;
+  diag_init(&why);
+  LlmOpenOptions lo = {.memory_limit = o ? o->memory_limit : 0};
+  m->owns_llm = !m->llm;
+  tenon_status s = m->llm ? TENON_OK : llm_open(m->path, &lo, &why, &m->llm);
+  if (s == TENON_ENOMEM) return diag_again(d, s, why.text);
+  if (s) {
+    text_clean(why.text, why.len);
+    m->import.empty =
+        str_printf(&m->graph->arena, "no language model that is supported: %s", why.text);
+    return TENON_OK;
+  }
+  Graph *facts = m->graph;
+  m->import.empty = NULL;
+  m->import.about =
+      str_printf(&facts->arena, "%s, a language model, %s", m->import.about, m->llm->spec.name);
+  llm_facts(m->llm, add_fact, &m->import);
+  m->spare = facts;
+  m->graph = NULL;
+  return build_llm(m, o, d);
+}
+
+// The graph of one sequence as a whole: ids in, logits out.
+static tenon_status read_llm(Model *m, const ModelOptions *o, Diag *d) {
+  m->frontend = &frontend_llm;
+  LlmOpenOptions lo = {.memory_limit = o ? o->memory_limit : 0};
+  if (o && (o->weights || o->tensors))
+    return fail(d, TENON_EINVAL, NOWHERE, "a language model has its weights in its own files");
+  if (!m->llm) {
+    m->owns_llm = true;
+    TRY(llm_open(m->path, &lo, d, &m->llm));
+  }
+  Imported *in = &m->import;
+  in->memory_limit = lo.memory_limit;
+  in->bytes = STR("");
+  TRY(frontend_begin(in, d));
+  m->spare = in->graph;  // of what is said about the model
+  in->about = str_printf(&in->graph->arena, "a language model, %s", m->llm->spec.name);
+  llm_facts(m->llm, add_fact, in);
+  return build_llm(m, o, d);
 }
 
 static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Diag *d) {
@@ -114,41 +180,7 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
   if (m->frontend == &frontend_onnx) m->onnx = m->import.file;
   if (m->graph->source.n && !m->graph->source.v[0]->path)
     m->graph->source.v[0]->file.mapped = m->file.mapped;
-  return TENON_OK;
-}
-
-// ---- language models ----
-
-static const Frontend frontend_llm = {
-    .name = "llm", .doc = "folders of Hugging Face's form with a language model"};
-
-static void add_fact(void *ctx, const char *key, const char *text) {
-  frontend_fact(ctx, key, "%s", text);
-}
-
-// The graph of one sequence as a whole: ids in, logits out.
-static tenon_status read_llm(Model *m, const ModelOptions *o, Diag *d) {
-  m->frontend = &frontend_llm;
-  LlmOpenOptions lo = {.memory_limit = o ? o->memory_limit : 0};
-  if (o && (o->weights || o->tensors))
-    return fail(d, TENON_EINVAL, NOWHERE, "a language model has its weights in its own files");
-  if (!m->llm) {
-    m->owns_llm = true;
-    TRY(llm_open(m->path, &lo, d, &m->llm));
-  }
-  Imported *in = &m->import;
-  in->memory_limit = lo.memory_limit;
-  TRY(graph_create(d, &in->graph));
-  m->graph = in->graph;
-  m->graph->arena.limit = m->graph->scratch.limit = lo.memory_limit;
-  if (o) {
-    m->graph->dims.fixed = o->fixed;
-    m->graph->dims.nfixed = o->nfixed;
-  }
-  weights_init(&in->weights, &m->graph->arena);
-  in->about = str_printf(&m->graph->arena, "a language model, %s", m->llm->spec.name);
-  llm_facts(m->llm, add_fact, in);
-  return llm_build(m->llm, NULL, m->graph);
+  return m->frontend == &frontend_gguf ? read_gguf(m, o, d) : TENON_OK;
 }
 
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
@@ -183,7 +215,7 @@ static tenon_status open_file(Model *m, const ModelOptions *o, Diag *d, Model **
   trap_leave(&t);
   d->base = base;
   if (t.status) {
-    if (!m->graph) m->graph = m->import.graph;  // a trap left it there
+    if (!m->graph && !m->spare) m->graph = m->import.graph;  // a trap left it there
     model_free(m);
     return t.status;
   }
@@ -230,6 +262,7 @@ void model_free(Model *m) {
   if (!m) return;
   interp_free(m->interp);
   graph_free(m->graph);
+  if (m->spare != m->graph) graph_free(m->spare);
   program_release(m->program);
   if (m->lock) pthread_mutex_destroy(m->lock);
   if (m->owns_file) file_close(&m->file);

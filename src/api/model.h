@@ -29,6 +29,7 @@ struct Model {
   Model *attached;        // whose weights the graph has; owned
   LlmModel *llm;          // a language model's files, whose weights the graph has; else NULL
   bool is_llm, owns_llm;
+  Graph *spare;    // of a language model: what holds the texts about it; else NULL
   Diag *diag;      // the graph's, between calls: a place that always exists
   Interp *interp;  // NULL until first run
   bool spent;      // its graph was changed: it can only be closed
@@ -56,6 +57,7 @@ typedef struct ModelOptions {
   const char *signature;  // of TensorFlow Lite: the entry point; NULL: the first sub-graph
   const char *weights;    // a file that constants come from, by name; or NULL
   Weights *tensors;       // or the caller's own, which outlive the model; or NULL
+  bool weights_alone;     // of a GGUF file: no graph is made
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.

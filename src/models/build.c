@@ -79,10 +79,24 @@ Node *lm_weight(Build *b, LlmRole role, LlmPart part) {
   return one_weight(b, s->w);
 }
 
+Node *lm_product(Build *b, Node *x, LlmRole role) {
+  const LlmSlot *s = slot_of(b, role, LLM_WEIGHT);
+  Node *y = s->w ? lm_block_product(b, x, s->w) : NULL;
+  if (y) return y;
+  gemm_attrs at = {.alpha = 1, .beta = 1, .transB = true};
+  return NA(b->g, gemm, &at, x, lm_weight(b, role, LLM_WEIGHT));
+}
+
+Node *lm_rows(Build *b, LlmRole role, Node *ids) {
+  const LlmSlot *s = slot_of(b, role, LLM_WEIGHT);
+  Node *y = s->w ? lm_block_rows(b, s->w, ids) : NULL;
+  if (y) return y;
+  return NA(b->g, gather, (&(gather_attrs){.axis = 0}), lm_weight(b, role, LLM_WEIGHT), ids);
+}
+
 Node *lm_linear(Build *b, Node *x, LlmRole role) {
-  Node *w = lm_weight(b, role, LLM_WEIGHT);
   bool turned = b->s->in_out && llm_role[role].place != LLM_OF_MODEL;
-  Node *y = NA(b->g, gemm, &((gemm_attrs){.alpha = 1, .beta = 1, .transB = !turned}), x, w);
+  Node *y = turned ? N(b->g, mat_mul, x, lm_weight(b, role, LLM_WEIGHT)) : lm_product(b, x, role);
   return lm_has(b, role, LLM_BIAS) ? N(b->g, add, y, lm_weight(b, role, LLM_BIAS)) : y;
 }
 
@@ -175,12 +189,8 @@ static Node *layer(Build *b, Node *x) {
 
 static Node *embedded(Build *b) {
   const LlmSpec *s = b->s;
-  gather_attrs rows = {.axis = 0};
-  Node *x = NA(b->g, gather, &rows, lm_weight(b, LLM_ROLE_embed, LLM_WEIGHT), b->ids);
-  x = lm_scale(b, x, s->embed_scale);
-  if (s->positions)
-    x = N(b->g, add, x,
-          NA(b->g, gather, &rows, lm_weight(b, LLM_ROLE_positions, LLM_WEIGHT), b->pos));
+  Node *x = lm_scale(b, lm_rows(b, LLM_ROLE_embed, b->ids), s->embed_scale);
+  if (s->positions) x = N(b->g, add, x, lm_rows(b, LLM_ROLE_positions, b->pos));
   return s->embed_norm ? lm_norm(b, x, LLM_ROLE_embed_norm) : x;
 }
 
@@ -189,14 +199,8 @@ static Node *logits(Build *b, Node *x) {
   if (b->paged) x = NA(b->g, gather, (&(gather_attrs){.axis = 0}), x, b->out);
   x = lm_norm(b, x, LLM_ROLE_final_norm);
   if (b->o->hidden) return x;
-  Node *y;
-  if (s->tied) {
-    gemm_attrs at = {.alpha = 1, .beta = 1, .transB = true};
-    y = NA(b->g, gemm, &at, x, lm_weight(b, LLM_ROLE_embed, LLM_WEIGHT));
-    if (s->head_bias) y = N(b->g, add, y, lm_weight(b, LLM_ROLE_head, LLM_BIAS));
-  } else {
-    y = lm_linear(b, x, LLM_ROLE_head);
-  }
+  Node *y = lm_product(b, x, s->tied ? LLM_ROLE_embed : LLM_ROLE_head);
+  if (s->head_bias) y = N(b->g, add, y, lm_weight(b, LLM_ROLE_head, LLM_BIAS));
   return lm_cap(b, lm_scale(b, y, s->logits_scale), s->logits_cap);
 }
 

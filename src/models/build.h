@@ -29,17 +29,24 @@ bool lm_has(const Build *b, LlmRole role, LlmPart part);
 Node *lm_number(Build *b, double v);
 Node *lm_reshape(Build *b, Node *x, int rank, const int64_t *dims);  // one may be -1
 #define RESHAPE(b, x, ...)                                                                         \
-  lm_reshape((b), (x), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),               \
-                (int64_t[]){__VA_ARGS__})
+  lm_reshape((b), (x), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                  \
+             (int64_t[]){__VA_ARGS__})
 Node *lm_transpose(Build *b, Node *x, int64_t n, const int64_t *perm);
 #define TRANSPOSE(b, x, ...)                                                                       \
-  lm_transpose((b), (x), (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),         \
-                  (int64_t[]){__VA_ARGS__})
+  lm_transpose((b), (x), (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),            \
+               (int64_t[]){__VA_ARGS__})
 Node *lm_scale(Build *b, Node *x, double by);  // x itself for 1
 // x cut along an axis into parts of these sizes.
 void lm_split(Build *b, Node *x, int64_t axis, int n, const int64_t *size, Node **out);
 // x [T, K] times the role's matrix [N, K] (or [K, N], where the model stores it so), plus its bias.
 Node *lm_linear(Build *b, Node *x, LlmRole role);
+// x [T, K] times the transpose of the model's matrix [N, K], as it lies in the file.
+Node *lm_product(Build *b, Node *x, LlmRole role);
+Node *lm_rows(Build *b, LlmRole role, Node *ids);  // rows of a matrix of the model
+// The same where the tensor is in a block type that ops take as it lies (build_blocks.c); NULL: it
+// is not.
+Node *lm_block_product(Build *b, Node *x, const Weight *w);
+Node *lm_block_rows(Build *b, const Weight *w, Node *ids);
 Node *lm_norm(Build *b, Node *x, LlmRole role);
 Node *lm_act(Build *b, Node *x);
 Node *lm_cap(Build *b, Node *x, double cap);  // cap tanh(x / cap)

@@ -85,8 +85,42 @@ static Node *attend_plain(Build *b, Node *q, Node *k, Node *v) {
   return RESHAPE(b, y, -1, s->heads * s->value_size);
 }
 
+// ---- pages ----
+
+#if __has_include("eval/paged.h")
+static Node *state(Build *b, const char *letter, int64_t size) {
+  Graph *g = b->g;
+  Dim dims[] = {ie_sym(&g->dims, STR("N"), 1, LLM_SIZE_MAX), ie_const(&g->dims, b->s->kv_heads),
+                ie_const(&g->dims, LLM_PAGE), ie_const(&g->dims, size)};
+  const char *name = str_printf(&g->arena, "%s.%lld", letter, (long long)b->layer);
+  Node *n = node_state(g, type_tensor(g, b->o->kv ? b->o->kv : DT_F32, 4, dims), name);
+  vec_push(&g->arena, &b->param, n);
+  return n;
+}
+
+static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
+  const LlmSpec *s = b->s;
+  Graph *g = b->g;
+  Node *keys = state(b, "k", s->head_size), *values = state(b, "v", s->value_size);
+  keys = N(g, kv_append, keys, k, b->slot);
+  values = N(g, kv_append, values, v, b->slot);
+  vec_push(&g->arena, &b->state, keys);
+  vec_push(&g->arena, &b->state, values);
+  paged_attention_attrs at = {.scale = s->attention_scale,
+                              .window = s->layer[b->layer].window,
+                              .softcap = s->attention_cap};
+  Node *sinks = s->sinks ? lm_weight(b, LLM_ROLE_sinks, LLM_WEIGHT) : g->none;
+  Node *src[] = {q, keys, values, b->seq, b->pos, b->table, sinks, s->alibi ? slopes(b) : g->none};
+  Node *y = node_new(g, OP_paged_attention, s->alibi ? 8 : s->sinks ? 7 : 6, src, &at, 1, NULL);
+  return RESHAPE(b, y, -1, s->heads * s->value_size);
+}
+#else
+static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
+  (void)q, (void)k, (void)v;
+  return graph_fail(b->g, TENON_EUNSUPPORTED, NOWHERE, "paged attention is not built");
+}
+#endif
+
 Node *lm_attend(Build *b, Node *q, Node *k, Node *v) {
-  if (b->paged)
-    return graph_fail(b->g, TENON_EUNSUPPORTED, NOWHERE, "paged attention is not built");
-  return attend_plain(b, q, k, v);
+  return b->paged ? attend_paged(b, q, k, v) : attend_plain(b, q, k, v);
 }

@@ -44,8 +44,7 @@ static void cut_gate_up(Build *b, Node *y, LlmGateUp form, int64_t axis, int64_t
 static Node *dense(Build *b, Node *x) {
   const LlmSpec *s = b->s;
   Node *part[2];
-  if (!s->gated)
-    return lm_linear(b, lm_act(b, lm_linear(b, x, LLM_ROLE_up)), LLM_ROLE_down);
+  if (!s->gated) return lm_linear(b, lm_act(b, lm_linear(b, x, LLM_ROLE_up)), LLM_ROLE_down);
   if (s->gate_up != LLM_UP_APART) {
     cut_gate_up(b, lm_linear(b, x, LLM_ROLE_gate_up), s->gate_up, 1, s->ffn, part);
   } else {
@@ -141,8 +140,7 @@ static Node *second_product(Build *b, Node *h) {
 }
 
 static Node *shared(Build *b, Node *x) {
-  Node *y =
-      gated(b, lm_linear(b, x, LLM_ROLE_shared_gate), lm_linear(b, x, LLM_ROLE_shared_up));
+  Node *y = gated(b, lm_linear(b, x, LLM_ROLE_shared_gate), lm_linear(b, x, LLM_ROLE_shared_up));
   y = lm_linear(b, y, LLM_ROLE_shared_down);
   if (!b->s->moe.shared_gate) return y;
   Node *w = RESHAPE(b, lm_weight(b, LLM_ROLE_shared_router, LLM_WEIGHT), 1, b->s->hidden);

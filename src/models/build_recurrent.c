@@ -85,9 +85,9 @@ static Node *mamba2(Build *b, Node *x) {
   if (r->dt_max < 1e30) dt = N(g, min, dt, lm_number(b, r->dt_max));
   Node *h = RESHAPE(b, part[0], -1, r->heads, r->head_size);
   Scan s = {.q = lm_repeat(b, RESHAPE(b, part[2], -1, r->key_heads, r->state_size), r->key_heads,
-                              group, r->state_size),
+                           group, r->state_size),
             .k = lm_repeat(b, RESHAPE(b, part[1], -1, r->key_heads, r->state_size), r->key_heads,
-                              group, r->state_size),
+                           group, r->state_size),
             .v = N(g, mul, h, RESHAPE(b, dt, -1, r->heads, 1)),
             .decay = N(g, mul, dt, decay_of(b)),
             .heads = r->heads,
@@ -122,16 +122,14 @@ static Node *delta(Build *b, Node *x) {
   int64_t keys = r->key_heads * dk, values = r->heads * dv;
   Node *in[4], *ba[2], *part[3];
   // By head of keys: its query, its key, the values and gates of its heads.
-  Node *qkvz =
-      RESHAPE(b, lm_linear(b, x, LLM_ROLE_ssm_in), -1, r->key_heads, 2 * dk + 2 * n * dv);
+  Node *qkvz = RESHAPE(b, lm_linear(b, x, LLM_ROLE_ssm_in), -1, r->key_heads, 2 * dk + 2 * n * dv);
   lm_split(b, qkvz, 2, 4, (int64_t[]){dk, dk, n * dv, n * dv}, in);
   Node *both = RESHAPE(b, lm_linear(b, x, LLM_ROLE_ssm_ba), -1, r->key_heads, 2 * n);
   lm_split(b, both, 2, 2, (int64_t[]){n, n}, ba);
   concat_attrs last = {.axis = 1};
   Node *mixed = NA(g, concat, &last, RESHAPE(b, in[0], -1, keys), RESHAPE(b, in[1], -1, keys),
                    RESHAPE(b, in[2], -1, values));
-  lm_split(b, convolved(b, mixed, 2 * keys + values), 1, 3, (int64_t[]){keys, keys, values},
-              part);
+  lm_split(b, convolved(b, mixed, 2 * keys + values), 1, 3, (int64_t[]){keys, keys, values}, part);
   Node *dt = time_step(b, RESHAPE(b, ba[1], -1, r->heads));
   Scan s = {.q = unit(b, part[0], r->key_heads, dk, n),
             .k = unit(b, part[1], r->key_heads, dk, n),

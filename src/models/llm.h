@@ -16,9 +16,13 @@
 
 #include "frontends/common/weights.h"
 #include "ir/ir.h"
+#if __has_include("eval/paged.h")
+#include "eval/paged.h"
+#else
+enum { LLM_PAGE = 32 };  // tokens of a page of the KV cache
+#endif
 
 enum {
-  LLM_PAGE = 32,           // tokens of a page of the KV cache
   LLM_LAYERS_MAX = 1024,   // most layers
   LLM_EXPERTS_MAX = 4096,  // most experts of a layer
   LLM_HEADS_MAX = 4096,
@@ -178,7 +182,7 @@ void llm_close(LlmModel *m);  // NULL is fine; after all graphs that were built 
 //   [N, H, 32, Dv].  Results: logits f32[R, V], then the states, in the order of the inputs.
 typedef enum { LLM_PLAIN, LLM_PAGED } LlmForm;
 // What products take of their activations where weights are in ggml's block types.
-typedef enum { LLM_ACTIVATIONS_INT8, LLM_ACTIVATIONS_F32 } LlmActivations;
+typedef enum { LLM_ACTIVATIONS_F32, LLM_ACTIVATIONS_INT8 } LlmActivations;
 typedef struct LlmBuildOptions {
   LlmForm form;
   DType kv;  // of the states: DT_F32 (0, too), DT_F16, DT_BF16

@@ -183,6 +183,11 @@ static void read_heads(Meta *t, LlmSpec *s) {
   s->mla.nope = s->head_size - s->mla.rope;
 }
 
+// Converters write a width that some families assume; the tensor's is what it has.
+static void read_width(LlmSpec *s, const Weight *up) {
+  if (up && up->rank == 2) s->ffn = s->row->gate_up ? up->dims[0] / 2 : up->dims[0];
+}
+
 // What the tensors of the first layer decide.
 static void read_tensors(Meta *t, LlmSpec *s) {
   const LlmModel *m = t->m;
@@ -193,6 +198,7 @@ static void read_tensors(Meta *t, LlmSpec *s) {
   s->up_bias = llm_has(m, LLM_ROLE_up, LLM_BIAS, 0);
   s->down_bias = llm_has(m, LLM_ROLE_down, LLM_BIAS, 0);
   s->gate_up = s->row->gate_up;
+  read_width(s, weights_find(m->weights, STR("blk.0.ffn_up.weight")));
   if (is_arch(t, "falcon")) s->ffn_norm = weights_find(m->weights, STR("blk.0.attn_norm_2.weight"));
   if (is_arch(t, "stablelm")) {
     ask(t, GK_parallel);

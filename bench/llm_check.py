@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""llm_check.py -- logits of language models against the reference implementation.
+
+    bench/llm_check.py MODELS [NAME...] [--target interp,cpu] [--gguf LLAMA_CPP] [--tenon build/tenon]
+
+MODELS has a folder for each model: config.json, weights, and what transformers computed in f32: ids.npy [1, T] and
+logits.npy [T, V].  Prints for each model and target the largest difference of log-probabilities, and ends with status 1
+where one is above 2e-5.  --gguf also converts each folder with llama.cpp's converter (its source folder, which needs torch
+and transformers) and runs the GGUF file; models that the converter refuses are named.  The converter's check of the
+tokenizer is left out: a file without a tokenizer is enough here.
+
+Needs numpy.  The reference models are made by a script that needs torch and transformers; this one does not.
+"""
+import argparse, os, subprocess, sys, tempfile
+
+import numpy as np
+
+LIMIT = 2e-5
+CONVERT = """
+import sys
+sys.path.insert(0, sys.argv[1]); sys.path.insert(1, sys.argv[1] + "/gguf-py")
+import logging; logging.disable(logging.WARNING)
+import pathlib, torch, gguf, conversion
+from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
+folder, out = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+hparams = ModelBase.load_hparams(folder, False)
+cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
+cls.set_vocab = lambda self: None
+for name in "get_vocab_base", "get_vocab_base_pre":
+    setattr(cls, name, lambda self, *a: ([], [], "gpt-2") if name == "get_vocab_base" else "gpt-2")
+with torch.inference_mode():
+    m = cls(folder, gguf.LlamaFileType.ALL_F32, out)
+    m._set_vocab_gpt2 = lambda *a: None
+    m.write()
+"""
+
+
+def log_probabilities(x):
+    x = x.astype(np.float64)
+    m = x.max(-1, keepdims=True)
+    return x - m - np.log(np.exp(x - m).sum(-1, keepdims=True))
+
+
+def run(tenon, model, folder, target, scratch):
+    """The largest difference, or a text that says why there is none."""
+    ids, out = scratch + "/ids.npy", scratch + "/out.npz"
+    np.save(ids, np.load(folder + "/ids.npy")[0].astype(np.int32))
+    p = subprocess.run([tenon, "run", model, "--input", "ids=" + ids, "--target", target, "--threads", "1", "-o", out, "--force"],
+                       capture_output=True, text=True)
+    if p.returncode: return p.stderr.strip().split("\n")[0][:160] or f"status {p.returncode}"
+    got, want = np.load(out)["logits"], np.load(folder + "/logits.npy")
+    if got.shape != want.shape: return f"shape {got.shape}, must be {want.shape}"
+    return float(np.abs(log_probabilities(got) - log_probabilities(want)).max())
+
+
+def convert(source, folder, out):
+    p = subprocess.run([sys.executable, "-c", CONVERT, source, folder, out], capture_output=True, text=True)
+    return None if p.returncode == 0 else (p.stderr.strip().split("\n") or ["?"])[-1][:160]
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("models")
+    a.add_argument("names", nargs="*")
+    a.add_argument("--target", default="interp")
+    a.add_argument("--gguf", metavar="LLAMA_CPP")
+    a.add_argument("--tenon", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../build/tenon"))
+    a = a.parse_args()
+    names = a.names or sorted(n for n in os.listdir(a.models) if os.path.exists(f"{a.models}/{n}/logits.npy"))
+    worst, bad, count, refused = 0.0, 0, 0, []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            folder = f"{a.models}/{name}"
+            forms = [("folder", folder)]
+            if a.gguf:
+                file = f"{scratch}/{name}.gguf"
+                why = convert(a.gguf, folder, file)
+                if why: refused.append(name); print(f"{name:12} gguf    not converted: {why}")
+                else: forms.append(("gguf", file))
+            for form, model in forms:
+                for target in a.target.split(","):
+                    r = run(a.tenon, model, folder, target, scratch)
+                    wrong = isinstance(r, str) or not r <= LIMIT
+                    bad, count = bad + wrong, count + 1
+                    if not isinstance(r, str): worst = max(worst, r)
+                    print(f"{name:12} {form:7} {target:8} {r if isinstance(r, str) else f'{r:.2e}'}{'  WRONG' if wrong else ''}", flush=True)
+    print(f"{count} runs, {bad} wrong, largest difference {worst:.2e} (limit {LIMIT:g}); not converted: {', '.join(refused) or 'none'}")
+    return bad > 0
+
+
+if __name__ == "__main__": sys.exit(main())
