@@ -206,17 +206,10 @@ static Node *logits(Build *b, Node *x) {
 
 static void finish(Build *b, Node *y) {
   Graph *g = b->g;
-  int64_t n = 1 + b->state.n;
-  Node **result = arena_array(&g->arena, Node *, n);
-  result[0] = y;
-  for (int64_t i = 0; i < b->state.n; i++) result[1 + i] = b->state.v[i];
   if (g->status) return;
-  Body *main = body_new(g, "main", b->param.n, b->param.v, n, result);
+  Body *main = body_new(g, "main", b->param.n, b->param.v, 1, &y);
   if (g->status) return;
   main->result_name[0] = b->o->hidden ? "hidden" : "logits";
-  int64_t first = b->param.n - b->state.n;
-  for (int64_t i = 0; i < b->state.n; i++)
-    main->result_name[1 + i] = str_printf(&g->arena, "%s.new", b->param.v[first + i]->name);
   g->main = main;
   g->body.n--;  // main is not among the bodies of control flow
 }

@@ -19,7 +19,6 @@ typedef struct Build {
   Node *cos[LLM_ROPES_MAX], *sin[LLM_ROPES_MAX];  // f32[1, T, dim / 2], made on first use
   Node *slopes;                                   // of ALiBi, f32[heads]
   VEC(Node *) param;                              // inputs, then states
-  VEC(Node *) state;                              // states updated, in the order of the inputs
 } Build;
 
 // ---- weights and small pieces (build.c) ----

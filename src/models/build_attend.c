@@ -104,8 +104,6 @@ static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
   Node *keys = state(b, "k", s->head_size), *values = state(b, "v", s->value_size);
   keys = N(g, kv_append, keys, k, b->slot);
   values = N(g, kv_append, values, v, b->slot);
-  vec_push(&g->arena, &b->state, keys);
-  vec_push(&g->arena, &b->state, values);
   paged_attention_attrs at = {.scale = s->attention_scale,
                               .window = s->layer[b->layer].window,
                               .softcap = s->attention_cap};

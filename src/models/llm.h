@@ -179,7 +179,8 @@ void llm_close(LlmModel *m);  // NULL is fine; after all graphs that were built 
 // LLM_PLAIN: one sequence as a whole.  Input ids i32[T]; result logits f32[T, V].
 // LLM_PAGED: rows are tokens of any sequences.  Inputs ids, pos, seq, slot i32[T], table i32[S, P],
 //   out i32[R]; then for each layer L with attention the states k.L [N, H, 32, D] and v.L
-//   [N, H, 32, Dv].  Results: logits f32[R, V], then the states, in the order of the inputs.
+//   [N, H, 32, Dv], written in place.  Result: logits f32[R, V].  Recurrent layers have no paged
+//   form yet: TENON_EUNSUPPORTED.
 typedef enum { LLM_PLAIN, LLM_PAGED } LlmForm;
 // What products take of their activations where weights are in ggml's block types.
 typedef enum { LLM_ACTIVATIONS_F32, LLM_ACTIVATIONS_INT8 } LlmActivations;
