@@ -116,6 +116,47 @@ def security():
     return head + "limits.def -->\n" + "\n".join(limits_table()) + "\n\n<!-- end of limits" + tail
 
 
+def rows_of(name):
+    """Rows of a table of src/models, with the line breaks of long ones removed."""
+    with open(os.path.join(ROOT, "src", "models", name), encoding="utf-8") as f: text = f.read()
+    return re.sub(r"\s+", " ", re.sub(r"^//.*$", "", text, flags=re.M))
+
+
+def architectures():
+    yield "| name | models | class of config.json | `general.architecture` of GGUF |"
+    yield "|---|---|---|---|"
+    for name, doc, fields in re.findall(r'ARCH\((\w+), "(.*?)", (.*?)\)(?= ARCH| #undef)', rows_of("arch.def")):
+        hf, gguf = (re.search(r"\.%s = \{(.*?)\}" % key, fields) for key in ("hf", "gguf"))
+        yield f"| {name} | {doc} | {hf[1].replace(chr(34), '`')} | {gguf[1].replace(chr(34), '`') if gguf else ''} |"
+
+
+def config_keys():
+    text = rows_of("config.def")
+    also = {}
+    for other, name in re.findall(r"ALIAS\((\S+), (\w+)\)", text): also.setdefault(name, []).append(f"`{other}`")
+    yield "| key | also spelled | meaning |"
+    yield "|---|---|---|"
+    for name, doc in re.findall(r'KEY\((\w+), "[^"]*", "(.*?)"\)', text): yield f"| `{name}` | {', '.join(also.get(name, []))} | {doc} |"
+    yield ""
+    yield "Refused, unless null or false: " + ", ".join(f"`{n}`" for n in re.findall(r"REFUSED\((\w+),", text)) + "."
+    yield ""
+    yield "| without influence on logits | why |"
+    yield "|---|---|"
+    by = {}
+    for name, why in re.findall(r'IRRELEVANT\(([\w.]+), "(.*?)"\)', text): by.setdefault(why, []).append(f"`{name}`")
+    for why, names in by.items(): yield f"| {', '.join(names)} | {why} |"
+
+
+def llm():
+    """docs/llm.md with the tables of architectures and keys."""
+    with open(os.path.join(ROOT, "docs", "llm.md"), encoding="utf-8") as f: text = f.read()
+    for name, rows in ("arch.def", architectures()), ("config.def", config_keys()):
+        head, rest = text.split(f"{name} -->\n", 1)
+        tail = rest.split(f"<!-- end of {name}", 1)[1]
+        text = head + f"{name} -->\n" + "\n".join(rows) + f"\n\n<!-- end of {name}" + tail
+    return text
+
+
 def pages():
     """(page, its text or None, what makes it) of each."""
     for page, args in PAGES.items():
@@ -123,6 +164,7 @@ def pages():
     yield "docs/man/tenon.3", manpage.page(os.path.join(ROOT, "include", "tenon", "tenon.h")), "tools/manpage.py"
     yield "docs/reference/python.md", pypage.page(os.path.join(ROOT, "python", "tenon")), "tools/pypage.py"
     yield "SECURITY.md", security(), "src/base/limits.def"
+    yield "docs/llm.md", llm(), "src/models"
 
 
 def main():

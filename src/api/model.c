@@ -137,7 +137,10 @@ static tenon_status read_llm(Model *m, const ModelOptions *o, Diag *d) {
     return fail(d, TENON_EINVAL, NOWHERE, "a language model has its weights in its own files");
   if (!m->llm) {
     m->owns_llm = true;
-    TRY(llm_open(m->path, &lo, d, &m->llm));
+    tenon_status s = llm_open(m->path, &lo, d, &m->llm);
+    if (s == TENON_EUNSUPPORTED)
+      diag_note(d, "other checkpoints: optimum-cli export onnx --model FOLDER OUT");
+    if (s) return s;
   }
   Imported *in = &m->import;
   in->memory_limit = lo.memory_limit;

@@ -95,8 +95,8 @@ Node *lm_rows(Build *b, LlmRole role, Node *ids) {
 }
 
 Node *lm_linear(Build *b, Node *x, LlmRole role) {
-  bool turned = b->s->in_out && llm_role[role].place != LLM_OF_MODEL;
-  Node *y = turned ? N(b->g, mat_mul, x, lm_weight(b, role, LLM_WEIGHT)) : lm_product(b, x, role);
+  bool in_out = b->s->in_out && llm_role[role].place != LLM_OF_MODEL;
+  Node *y = in_out ? N(b->g, mat_mul, x, lm_weight(b, role, LLM_WEIGHT)) : lm_product(b, x, role);
   return lm_has(b, role, LLM_BIAS) ? N(b->g, add, y, lm_weight(b, role, LLM_BIAS)) : y;
 }
 

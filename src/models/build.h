@@ -39,11 +39,11 @@ Node *lm_scale(Build *b, Node *x, double by);  // x itself for 1
 void lm_split(Build *b, Node *x, int64_t axis, int n, const int64_t *size, Node **out);
 // x [T, K] times the role's matrix [N, K] (or [K, N], where the model stores it so), plus its bias.
 Node *lm_linear(Build *b, Node *x, LlmRole role);
-// x [T, K] times the transpose of the model's matrix [N, K], as it lies in the file.
+// x [T, K] times the transpose of the model's matrix [N, K], in the layout of the file.
 Node *lm_product(Build *b, Node *x, LlmRole role);
 Node *lm_rows(Build *b, LlmRole role, Node *ids);  // rows of a matrix of the model
-// The same where the tensor is in a block type that ops take as it lies (build_blocks.c); NULL: it
-// is not.
+// The same where the tensor is in a block type that ops take in its own layout (build_blocks.c);
+// NULL: it is not.
 Node *lm_block_product(Build *b, Node *x, const Weight *w);
 Node *lm_block_rows(Build *b, const Weight *w, Node *ids);
 Node *lm_norm(Build *b, Node *x, LlmRole role);

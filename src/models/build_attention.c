@@ -18,8 +18,8 @@ static void angles(Build *b, int which) {
   b->sin[which] = RESHAPE(b, lm_scale(b, N(g, sin, a), r->factor), 1, -1, r->dim / 2);
 }
 
-// x [T, heads, size] with its leading elements turned.
-static Node *turned(Build *b, Node *x, int64_t heads, int64_t size) {
+// x [T, heads, size] with its leading elements rotated.
+static Node *rotated(Build *b, Node *x, int64_t heads, int64_t size) {
   int which = b->s->layer[b->layer].rope;
   if (which < 0) return x;
   angles(b, which);
@@ -139,10 +139,10 @@ static void mla(Build *b, Node *x, Heads *h) {
   Node *kv = lm_linear(b, x, LLM_ROLE_kv_a);
   lm_split(b, kv, 1, 2, ranks, latent);
   from_latent(b, lm_norm(b, latent[0], LLM_ROLE_kv_a_norm), &nope, &h->v);
-  Node *turn = turned(b, RESHAPE(b, latent[1], -1, 1, a->rope), 1, a->rope);
+  Node *turn = rotated(b, RESHAPE(b, latent[1], -1, 1, a->rope), 1, a->rope);
   ones = lm_repeat(b, turn, 1, s->heads, a->rope);
   concat_attrs last = {.axis = 2};
-  h->q = NA(b->g, concat, &last, part[0], turned(b, part[1], s->heads, a->rope));
+  h->q = NA(b->g, concat, &last, part[0], rotated(b, part[1], s->heads, a->rope));
   h->k = NA(b->g, concat, &last, nope, ones);
 }
 
@@ -153,8 +153,8 @@ Node *lm_attention(Build *b, Node *x) {
     mla(b, x, &h);
   } else {
     products(b, x, &h);
-    h.q = turned(b, qk_normed(b, h.q, LLM_ROLE_q_norm, s->heads), s->heads, s->head_size);
-    h.k = turned(b, qk_normed(b, h.k, LLM_ROLE_k_norm, s->kv_heads), s->kv_heads, s->head_size);
+    h.q = rotated(b, qk_normed(b, h.q, LLM_ROLE_q_norm, s->heads), s->heads, s->head_size);
+    h.k = rotated(b, qk_normed(b, h.k, LLM_ROLE_k_norm, s->kv_heads), s->kv_heads, s->head_size);
   }
   Node *y = lm_attend(b, h.q, h.k, h.v);
   if (h.gate) y = N(b->g, mul, y, N(b->g, sigmoid, h.gate));

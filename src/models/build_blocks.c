@@ -1,4 +1,4 @@
-// build_blocks.c -- products with matrices in ggml's block types, as they lie in the file.
+// build_blocks.c -- products with matrices in ggml's block types, in the layout of the file.
 #include "models/build.h"
 
 #if __has_include("eval/blocks.h")

@@ -89,7 +89,7 @@ static tenon_status find_arch(Config *c, const Json *root) {
   const Json *classes = json_get(root, "architectures");
   if (!classes || classes->kind != JSON_ARRAY || classes->n != 1 ||
       classes->item[0].kind != JSON_STRING)
-    return config_fail(c, TENON_EFORMAT,
+    return config_fail(c, TENON_EUNSUPPORTED,
                        "config.json must name one class in the list 'architectures'");
   Str name = classes->item[0].s;
   c->arch = llm_arch_of_class(name);

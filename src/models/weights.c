@@ -134,8 +134,8 @@ static void want_vector(Want *t, LlmRole role, LlmPart part, int64_t n) {
 
 // A product's weights [out, in], and a bias.
 static void want_matrix(Want *t, LlmRole role, int64_t out, int64_t in, bool bias) {
-  bool turned = t->m->spec.in_out && t->layer >= 0;
-  int64_t dims[2] = {turned ? in : out, turned ? out : in};
+  bool in_out = t->m->spec.in_out && t->layer >= 0;
+  int64_t dims[2] = {in_out ? in : out, in_out ? out : in};
   want_part(t, role, LLM_WEIGHT, 2, dims);
   if (bias) want_vector(t, role, LLM_BIAS, out);
 }

@@ -124,7 +124,7 @@ ROWS = [
     Row("gzip", command("run", "model.onnx.gz"), 4, [NOT_READ, "gunzip"]),
     Row("tar", command("run", "model.tar"), 4, [NOT_READ, "tar xf"]),
     Row("xz", command("run", "model.xz"), 4, [NOT_READ, "unxz"]),
-    Row("a checkpoint", command("run", "hub"), 4, [NOT_READ, "optimum-cli export onnx"]),
+    Row("a checkpoint", command("run", "hub"), 4, ["must name one class in the list 'architectures'", "optimum-cli export onnx"]),
     Row("a folder with a model", command("run", "onnx"), 4, ["give the file 'model.onnx' in it"]),
     Row("a folder", command("run", "nothing"), 4, ["a folder", "give the file of the model"]),
     # ---- words of the command line ----
