@@ -87,7 +87,6 @@ static Node *attend_plain(Build *b, Node *q, Node *k, Node *v) {
 
 // ---- pages ----
 
-#if __has_include("eval/paged.h")
 static Node *state(Build *b, const char *letter, int64_t size) {
   Graph *g = b->g;
   Dim dims[] = {ie_sym(&g->dims, STR("N"), 1, LLM_SIZE_MAX), ie_const(&g->dims, b->s->kv_heads),
@@ -112,12 +111,6 @@ static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
   Node *y = node_new(g, OP_paged_attention, s->alibi ? 8 : s->sinks ? 7 : 6, src, &at, 1, NULL);
   return RESHAPE(b, y, -1, s->heads * s->value_size);
 }
-#else
-static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
-  (void)q, (void)k, (void)v;
-  return graph_fail(b->g, TENON_EUNSUPPORTED, NOWHERE, "paged attention is not built");
-}
-#endif
 
 Node *lm_attend(Build *b, Node *q, Node *k, Node *v) {
   return b->paged ? attend_paged(b, q, k, v) : attend_plain(b, q, k, v);

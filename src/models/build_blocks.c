@@ -1,7 +1,6 @@
 // build_blocks.c -- products with matrices in ggml's block types, in the layout of the file.
 #include "models/build.h"
 
-#if __has_include("eval/blocks.h")
 #include "eval/blocks.h"
 
 // A source that shows one tensor of the mapped file.
@@ -36,13 +35,3 @@ Node *lm_block_rows(Build *b, const Weight *w, Node *ids) {
   gather_blocks_attrs at = {.type = type, .k = w->dims[1]};
   return NA(b->g, gather_blocks, &at, bytes_of(b, w), ids);
 }
-#else
-Node *lm_block_product(Build *b, Node *x, const Weight *w) {
-  (void)b, (void)x, (void)w;
-  return NULL;
-}
-Node *lm_block_rows(Build *b, const Weight *w, Node *ids) {
-  (void)b, (void)w, (void)ids;
-  return NULL;
-}
-#endif

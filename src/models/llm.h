@@ -16,11 +16,7 @@
 
 #include "frontends/common/weights.h"
 #include "ir/ir.h"
-#if __has_include("eval/paged.h")
 #include "eval/paged.h"
-#else
-enum { LLM_PAGE = 32 };  // tokens of a page of the KV cache
-#endif
 
 enum {
   LLM_LAYERS_MAX = 1024,   // most layers

@@ -1,6 +1,5 @@
 // build_attend_test.c -- the paged graph computes what the plain one does: for chunks of any size,
 // several sequences at once, pages in any order, and rubbish in what was not written.
-#if __has_include("eval/paged.h")
 #include "models/llm.h"
 #include "ir/interpret.h"
 #include "test.h"
@@ -136,4 +135,3 @@ TEST(llm_paged_graph_computes_what_the_plain_one_does) {
   close_serving(&s);
   tiny_free(&m);
 }
-#endif
