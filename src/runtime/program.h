@@ -206,7 +206,8 @@ typedef struct Program {
   struct DeviceKept *_Atomic device_kept;
   const char *constants;  // section: page-aligned, in memory or mapped
   int64_t constants_bytes;
-  const char *code;  // executable, mapped
+  int64_t mapped_bytes;  // of them: pages of the model's file, mapped in place
+  const char *code;      // executable, mapped
   int64_t code_bytes;
   // A program that was built with quick code gets full code once, while sessions use it: each takes
   // it at the start of a run.  Both live as long as the program.  `settle` waits for it, and says

@@ -98,6 +98,7 @@ void session_reset_times(Session *s) {
     memset(s->frame[i].times, 0, (size_t)s->frame[i].f->nsteps * sizeof(StepTime));
 }
 int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
+int64_t session_scratch_bytes(const Session *s) { return s->scratch_bytes; }
 int64_t session_device_bytes(const Session *s) {
   return s->device_run ? s->device_run->bytes(s) : 0;
 }
@@ -154,6 +155,23 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
   memcpy(fr->laid_out, s->sym, (size_t)s->program->nsyms * sizeof *s->sym);
   fr->valid = true;
   return TENON_OK;
+}
+
+tenon_status session_reserve(Session *s, const char *const *symbol, const int64_t *value, int64_t n,
+                             Diag *d) {
+  const Program *p = s->program;
+  Run run;
+  run_init(&run, NULL, d);
+  for (int32_t k = 0; k < p->nsyms; k++)
+    for (int64_t i = 0; i < n; i++)
+      if (!strcmp(p->sym[k].name, symbol[i])) s->sym[k] = value[i];
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = lay_out(s, &run, &s->frame[0]);
+  trap_leave(&t);
+  for (int32_t k = 0; k < p->nsyms; k++) s->sym[k] = SYM_UNBOUND;
+  run_deinit(&run);
+  return t.status;
 }
 
 // ---- parameters and results ----

@@ -32,7 +32,12 @@ int session_threads(const Session *s);
 // body has that body's time, too.
 const StepTime *session_times(const Session *s, int32_t function);
 void session_reset_times(Session *s);
-int64_t session_arena_bytes(const Session *s);  // of the last call
+int64_t session_arena_bytes(const Session *s);    // of the last call
+int64_t session_scratch_bytes(const Session *s);  // of all threads
+// Allocates the arena for these values of symbols, by name, so that no run of at most these sizes
+// asks for more.  EINVAL where a size depends on another symbol.
+MUST_USE tenon_status session_reserve(Session *s, const char *const *symbol, const int64_t *value,
+                                      int64_t n, Diag *d);
 int64_t session_device_bytes(
     const Session *s);  // that it has of all devices, with the program's constants there
 

@@ -150,6 +150,13 @@ static void fill_strings(ProgBuilder *b, ProgConst *k, const Node *n, char *to) 
   k->data = copy;
 }
 
+// Of a constant that is mapped in place: all but the parts of its first and last page are the
+// file's.
+static int64_t whole_pages(const ProgConst *k) {
+  int64_t begin = (k->offset + PAGE - 1) / PAGE * PAGE, end = (k->offset + k->bytes) / PAGE * PAGE;
+  return MAX(end - begin, 0);
+}
+
 static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
   PackList list = {0};
   bool pages = b->p->constants_bytes >= platform->pages_from;
@@ -160,7 +167,9 @@ static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
     k->data = to;
     if (k->dtype == DT_STRING)
       fill_strings(b, k, item->node, to);
-    else if (k->bytes && !(pages && item->in_place && pack_in_place(b->g, item->node, to, b->diag)))
+    else if (k->bytes && pages && item->in_place && pack_in_place(b->g, item->node, to, b->diag))
+      b->p->mapped_bytes += whole_pages(k);
+    else if (k->bytes)
       TRY(pack_add(&list, b->g, item->node, item->packed ? &item->pack : NULL, to, b->a, b->diag));
   }
   pack_run(&list, pool);
