@@ -10,6 +10,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 FILE_MAX, FUNCTION_MAX = 800, 60
 EXEMPT_FILES = {
     # path: reason
+    "include/tenon/tenon.h": "the public interface is one header, most of it comments",
 }
 EXEMPT_FUNCTIONS = {
     # path:function: reason

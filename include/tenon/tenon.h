@@ -753,6 +753,189 @@ TENON_API size_t tenon_session_step_count(const tenon_session *session);
 TENON_API tenon_status tenon_session_step(const tenon_session *session, size_t i, tenon_step *out);
 TENON_API void tenon_session_profile_reset(tenon_session *session);
 
+/* ---- language models ----
+ *
+ *   tenon_llm *llm;
+ *   tenon_llm_open("model.gguf", NULL, &llm, &error);
+ *   tenon_llm_request r = {.struct_size = sizeof(r), .text = "The capital of France is",
+ *                          .max_tokens = 32};
+ *   tenon_llm_submit(llm, &r, &id, &error);
+ *   while (tenon_llm_busy(llm)) {
+ *     tenon_llm_step(llm, &events, &nevents, &error);
+ *     for (size_t i = 0; i < nevents; i++) fwrite(events[i].text, 1, events[i].text_size, stdout);
+ *   }
+ *   tenon_llm_close(llm);
+ *
+ * Any number of requests run together, one step at a time.  All memory is reserved when the model
+ * is opened (tenon_llm_memory), and a request is accepted only if it fits.  A request's tokens do
+ * not depend on the others, on threads, or on how steps are cut. */
+typedef struct tenon_llm tenon_llm;
+
+typedef struct tenon_llm_options {
+  size_t struct_size; /* sizeof(tenon_llm_options) */
+  const char *target; /* NULL: "cpu" */
+  int32_t threads;    /* 0 = all that affinity and cgroup allow */
+  int32_t context;    /* tokens of one request, prompt included; 0: the model's, 4096 at most */
+  int32_t sequences;  /* requests that run at the same time; 0: 8.  Others wait */
+  int32_t requests;   /* running and waiting together; 0: 64, or twice `sequences` if more */
+  int32_t batch;      /* tokens of a step; 0: 512 */
+  int32_t pages;      /* of the KV cache, 32 tokens each; 0: for `sequences` whole contexts, within
+                         half of the machine's memory */
+  int64_t memory_limit;    /* bytes of everything but mapped weights: `pages` follows; 0: none */
+  tenon_dtype kv_dtype;    /* of keys and values: F32 (and NONE), F16, BF16 */
+  int32_t exact;           /* 1: f32 activations where weights are in block types; else int8 */
+  int32_t draft;           /* most draft tokens of prompt lookup; 0: the default, 8; -1: none */
+  int32_t no_prefix_cache; /* 1: requests do not share pages of equal beginnings */
+  double
+      step_seconds; /* steps with running requests are kept near it by cutting prompts; 0: none */
+  /* As in tenon_options: called before each piece of the work of opening. */
+  int (*progress)(const tenon_progress *progress, void *user);
+  void *user;
+  int32_t no_cache; /* 1: do not use the kernel cache */
+} tenon_llm_options;
+
+/* Opens a GGUF file, or a folder with config.json, *.safetensors and tokenizer.json.  `options` may
+ * be NULL.  Weights stay in the file, which is mapped and must not change.
+ *
+ * EFORMAT, EINVAL: what is wrong with the files, by name; EUNSUPPORTED: an architecture, a key of
+ * the configuration or a tokenizer that Tenon does not have; ENOMEM: not even one page fits. */
+TENON_API tenon_status tenon_llm_open(const char *path, const tenon_llm_options *options,
+                                      tenon_llm **out, tenon_error *error);
+TENON_API void tenon_llm_close(tenon_llm *llm); /* NULL is fine */
+
+typedef struct tenon_llm_bias {
+  int32_t token;
+  float bias; /* -100 to 100, added to the logit */
+} tenon_llm_bias;
+
+/* Begin with all fields zero; 0 is the default of each field, and leaves a stage out. The order of
+ * stages: bias, penalties, temperature, top-k, top-p, min-p, typical. */
+typedef struct tenon_llm_request {
+  size_t struct_size;    /* sizeof(tenon_llm_request) */
+  const char *text;      /* the prompt as raw text, or: */
+  size_t text_size;      /* 0: up to its NUL */
+  const int32_t *tokens; /* as tokens, as they are */
+  size_t ntokens;
+  int32_t parse_special; /* 1: `text` may contain special tokens, as a chat prompt does */
+  int32_t no_special;    /* 1: do not add what the model expects around a text */
+  int32_t max_tokens;    /* 0: what is left of the context; -1: none, only read the prompt */
+  float temperature;     /* 0: the most probable token */
+  int32_t top_k;
+  float top_p, min_p, typical;
+  float repeat_penalty; /* 1 and 0: none */
+  float presence_penalty, frequency_penalty;
+  uint64_t seed;
+  const tenon_llm_bias *bias;
+  size_t nbias;
+  const char *const *stop; /* texts that end the answer, and are not part of it */
+  size_t nstop;            /* at most 16, of at most 256 bytes */
+  int32_t ignore_end;      /* 1: go on behind the model's own end tokens */
+  int32_t logprobs;        /* 1: report log-probabilities, and the `top_logprobs` most probable */
+  int32_t top_logprobs;    /* 0 to 20 */
+  int32_t prompt_logprobs; /* 1: report each prompt token's log-probability */
+  int32_t no_draft;        /* 1: no speculation */
+  int32_t priority;        /* higher ones go first */
+  uint32_t client;         /* those of one priority share the work on prompts evenly */
+  uint64_t salt;           /* only requests of the same salt share cached pages */
+  void *user;              /* given back in events */
+} tenon_llm_request;
+
+/* Adds a request.  EINVAL: it is wrong in itself, or can never fit; ENOMEM: as many requests as
+ * there is room for are running and waiting. */
+TENON_API tenon_status tenon_llm_submit(tenon_llm *llm, const tenon_llm_request *request,
+                                        uint64_t *id, tenon_error *error);
+
+typedef enum tenon_llm_finish {
+  TENON_LLM_RUNNING = 0,
+  TENON_LLM_STOP,      /* an end token or a stop text */
+  TENON_LLM_LENGTH,    /* max_tokens */
+  TENON_LLM_CANCELLED, /* tenon_llm_cancel */
+  TENON_LLM_NO_TOKEN   /* the model's logits left no token to choose */
+} tenon_llm_finish;
+
+typedef enum tenon_llm_event_kind {
+  TENON_LLM_TOKEN = 1, /* a token was generated */
+  TENON_LLM_PROMPT,    /* a prompt token's log-probability */
+  TENON_LLM_END        /* the request ended without a token */
+} tenon_llm_event_kind;
+
+typedef struct tenon_llm_top {
+  int32_t token;
+  float logprob;
+} tenon_llm_top;
+
+typedef struct tenon_llm_event {
+  uint64_t id;
+  void *user;
+  tenon_llm_event_kind kind;
+  tenon_llm_finish finish; /* not RUNNING: the last event of the request */
+  int32_t token, position; /* token -1: none */
+  /* Of TOKEN and END: the text that became certain, whole characters only.  It may be empty, and
+   * may hold characters of earlier tokens. */
+  const char *text;
+  size_t text_size;
+  float logprob;
+  const tenon_llm_top *top;
+  size_t ntop;
+} tenon_llm_event;
+
+/* Runs one step: at most one token of each request, or more where drafts were right.  `events` and
+ * all that they point to hold until the next call with this handle.  After an error of a device
+ * nothing is lost: the next step goes on. */
+TENON_API tenon_status tenon_llm_step(tenon_llm *llm, const tenon_llm_event **events,
+                                      size_t *nevents, tenon_error *error);
+/* Ends a request; the next step has its last event. EINVAL: there is none of that id. */
+TENON_API tenon_status tenon_llm_cancel(tenon_llm *llm, uint64_t id, tenon_error *error);
+/* 1: requests have not ended. */
+TENON_API int32_t tenon_llm_busy(const tenon_llm *llm);
+
+/* Counts since the model was opened. */
+typedef struct tenon_llm_counts {
+  int64_t steps, rows;           /* rows: tokens that the model computed */
+  int64_t prompt_tokens, tokens; /* tokens: generated */
+  int64_t cached_tokens;         /* of prompts, found in the cache */
+  int64_t submitted, finished, cancelled, preempted;
+  int64_t drafted, accepted; /* draft tokens */
+  int32_t running, waiting, pages, pages_free, pages_cached;
+} tenon_llm_counts;
+TENON_API void tenon_llm_stats(const tenon_llm *llm, tenon_llm_counts *out);
+
+/* Bytes, all reserved when the model was opened. */
+typedef struct tenon_llm_bytes {
+  int64_t weights;   /* mapped from the file, not counted in total */
+  int64_t constants; /* copied */
+  int64_t arena, cache, logits, tables, requests, code;
+  int64_t total;
+} tenon_llm_bytes;
+TENON_API void tenon_llm_memory(const tenon_llm *llm, tenon_llm_bytes *out);
+
+typedef struct tenon_llm_info {
+  const char *architecture, *tokenizer; /* borrowed */
+  int32_t vocabulary, context, sequences, layers;
+  int64_t weight_bytes, token_bytes; /* of the files; that decoding one token reads */
+  int32_t has_chat;                  /* 1: the model comes with a chat template */
+} tenon_llm_info;
+TENON_API void tenon_llm_describe(const tenon_llm *llm, tenon_llm_info *out);
+
+/* Tokens of a text, up to `capacity` of them; *n gets how many there are. `parse_special` and
+ * `no_special` as in a request. */
+TENON_API tenon_status tenon_llm_tokenize(tenon_llm *llm, const char *text, size_t size,
+                                          int32_t parse_special, int32_t no_special,
+                                          int32_t *tokens, size_t capacity, size_t *n,
+                                          tenon_error *error);
+/* The text of tokens, up to `capacity` bytes and not ended by a NUL; *size gets how many there are.
+ */
+TENON_API tenon_status tenon_llm_detokenize(tenon_llm *llm, const int32_t *tokens, size_t n,
+                                            int32_t skip_special, char *text, size_t capacity,
+                                            size_t *size, tenon_error *error);
+/* The prompt of a conversation by the model's chat template, likewise.  `messages` is a JSON array
+ * of objects with "role" and "content"; `tools` and `extra` (further variables, an object) may be
+ * NULL.  To be submitted with parse_special and no_special.  EUNSUPPORTED: the model has no
+ * template. */
+TENON_API tenon_status tenon_llm_chat(tenon_llm *llm, const char *messages, const char *tools,
+                                      const char *extra, char *text, size_t capacity, size_t *size,
+                                      tenon_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,12 +6,13 @@
 // the test; so does a row of none.
 #include "api/api.h"
 #include "test.h"
+#include "tiny_chat.h"
 
 #include <ctype.h>
 
 // ---- rows ----
 
-enum { ROWS = 256 };
+enum { ROWS = 384 };
 static struct {
   const char *function, *parameter;
   bool met;  // in the header
@@ -312,6 +313,84 @@ static void rows_of_value_runs(const Handles *h) {
   for (int i = 0; i < 2; i++) tenon_value_release(in[i]);
 }
 
+// ---- language models ----
+
+static void rows_of_llm_requests(tenon_llm *l) {
+  tenon_llm_request r = {.struct_size = sizeof r, .text = "a", .max_tokens = 1};
+  const tenon_llm_event *e;
+  uint64_t id;
+  size_t n;
+  TELLS(TENON_EINVAL, tenon_llm_submit, llm, NULL, &r, &id, &error);
+  TELLS(TENON_EINVAL, tenon_llm_submit, request, l, NULL, &id, &error);
+  TELLS(TENON_EINVAL, tenon_llm_submit, id, l, &r, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_submit, l, &r, &id, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_step, llm, NULL, &e, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_step, events, l, NULL, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_step, nevents, l, &e, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_step, l, &e, &n, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_cancel, llm, NULL, 1, &error);
+  QUIET(TENON_EINVAL, tenon_llm_cancel, l, 1, NULL);
+  GIVES(0, tenon_llm_busy, llm, NULL);
+}
+
+static void rows_of_llm_facts(const tenon_llm *l) {
+  tenon_llm_counts counts;
+  tenon_llm_bytes bytes;
+  tenon_llm_info info;
+  memset(&counts, 1, sizeof counts);
+  memset(&bytes, 1, sizeof bytes);
+  memset(&info, 1, sizeof info);
+  NOTHING(tenon_llm_stats, llm, NULL, &counts);
+  NOTHING(tenon_llm_stats, out, l, NULL);
+  NOTHING(tenon_llm_memory, llm, NULL, &bytes);
+  NOTHING(tenon_llm_memory, out, l, NULL);
+  NOTHING(tenon_llm_describe, llm, NULL, &info);
+  NOTHING(tenon_llm_describe, out, l, NULL);
+  EXPECT(!counts.steps && !counts.pages && !bytes.total && !info.vocabulary && !*info.architecture);
+}
+
+static void rows_of_llm_text(tenon_llm *l) {
+  static const char messages[] = "[{\"role\":\"user\",\"content\":\"a\"}]";
+  int32_t token[8] = {'a'};
+  char to[64];
+  size_t n;
+  TELLS(TENON_EINVAL, tenon_llm_tokenize, llm, NULL, "a", 1, 0, 0, token, 8, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_tokenize, text, l, NULL, 1, 0, 0, token, 8, &n, &error);
+  TELLS(TENON_OK, tenon_llm_tokenize, tokens, l, "a", 1, 0, 0, NULL, 8, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_tokenize, n, l, "a", 1, 0, 0, token, 8, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_tokenize, l, "a", 1, 0, 0, token, 8, &n, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_detokenize, llm, NULL, token, 1, 0, to, 64, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_detokenize, tokens, l, NULL, 1, 0, to, 64, &n, &error);
+  TELLS(TENON_OK, tenon_llm_detokenize, text, l, token, 1, 0, NULL, 64, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_detokenize, size, l, token, 1, 0, to, 64, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_detokenize, l, token, 1, 0, to, 64, &n, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_chat, llm, NULL, messages, NULL, NULL, to, 64, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_chat, messages, l, NULL, NULL, NULL, to, 64, &n, &error);
+  TELLS(TENON_OK, tenon_llm_chat, tools, l, messages, NULL, "{}", to, 64, &n, &error);
+  TELLS(TENON_OK, tenon_llm_chat, extra, l, messages, "[]", NULL, to, 64, &n, &error);
+  TELLS(TENON_OK, tenon_llm_chat, text, l, messages, NULL, NULL, NULL, 64, &n, &error);
+  TELLS(TENON_EINVAL, tenon_llm_chat, size, l, messages, NULL, NULL, to, 64, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_chat, l, messages, NULL, NULL, to, 64, &n, NULL);
+}
+
+static void rows_of_llms(void) {
+  tenon_llm_options o = {.struct_size = sizeof o, .target = "ref", .no_cache = 1, .pages = 2};
+  TinyLlm tiny;
+  tenon_llm *l = NULL;
+  tiny_init(&tiny);
+  const char *path = tiny_chat(&tiny, "null");
+  TELLS(TENON_EINVAL, tenon_llm_open, path, NULL, &o, &l, &error);
+  TELLS(TENON_EIO, tenon_llm_open, options, "/nothing/there", NULL, &l, &error);
+  TELLS(TENON_EINVAL, tenon_llm_open, out, path, &o, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_open, path, &o, &l, NULL);
+  rows_of_llm_requests(l);
+  rows_of_llm_facts(l);
+  rows_of_llm_text(l);
+  tenon_llm_close(l);
+  NOTHING(tenon_llm_close, llm, NULL);
+  tiny_free(&tiny);
+}
+
 // ---- custom operators: inside their callbacks ----
 
 static tenon_status infer(tenon_op_call *c, void *user) {
@@ -453,6 +532,7 @@ TEST(api_null_everywhere) {
     rows_of_states(&h);
     rows_of_values();
     rows_of_value_runs(&h);
+    rows_of_llms();
     rows_of_operators();
     EXPECT(read_header(TENON_SOURCE_DIR "/include/tenon/tenon.h") > 50);
     for (int i = 0; i < nrows; i++)
