@@ -71,8 +71,8 @@ typedef struct OptionRow {
 
 typedef struct Cli Cli;
 typedef struct CommandRow {
-  const char *name, *args, *complete;
-  int least, most;  // positionals; most -1: any number
+  const char *name, *args, *complete;  // name: _ for -, command_name gives the spelling
+  int least, most;                     // positionals; most -1: any number
   const char *summary, *text;
   int (*run)(Cli *c);
 } CommandRow;
@@ -82,9 +82,10 @@ typedef struct ExampleRow {
 } ExampleRow;
 extern const CommandRow cli_command[CMD_COUNT];
 extern const OptionRow cli_option[OPT_COUNT];
-const char *option_name(const OptionRow *o);  // "dump-after"
-int option_find(int command, Str name);       // by that name; -1: none
-bool option_is_expert(const OptionRow *o);    // for those who work on the compiler
+const char *option_name(const OptionRow *o);    // "dump-after"
+const char *command_name(const CommandRow *c);  // "bench-llm"
+int option_find(int command, Str name);         // by that name; -1: none
+bool option_is_expert(const OptionRow *o);      // for those who work on the compiler
 bool completes_files(const char *complete);
 extern const ExampleRow cli_example[];
 extern const int cli_nexamples;
@@ -170,6 +171,10 @@ int cmd_config(Cli *c);
 int cmd_cache(Cli *c);
 int cmd_bench(Cli *c);
 int cmd_compare(Cli *c);
+int cmd_generate(Cli *c);
+int cmd_chat(Cli *c);
+int cmd_perplexity(Cli *c);
+int cmd_bench_llm(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_conform(Cli *c);

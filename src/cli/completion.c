@@ -7,7 +7,8 @@ static const char *words_of(const char *complete) {
 }
 
 static void command_words(FILE *f) {
-  for (int i = 0; i < CMD_COUNT; i++) fprintf(f, "%s%s", i ? " " : "", cli_command[i].name);
+  for (int i = 0; i < CMD_COUNT; i++)
+    fprintf(f, "%s%s", i ? " " : "", command_name(&cli_command[i]));
 }
 
 // ---- bash ----
@@ -27,7 +28,7 @@ static void bash_value(FILE *f, const OptionRow *o) {
 
 static void bash_command(FILE *f, int command) {
   const CommandRow *c = &cli_command[command];
-  fprintf(f, "    %s)\n      case $prev in\n", c->name);
+  fprintf(f, "    %s)\n      case $prev in\n", command_name(c));
   for (int i = 0; i < OPT_COUNT; i++)
     if (cli_option[i].command == command && cli_option[i].value) bash_value(f, &cli_option[i]);
   fputs("      esac\n      opts='", f);
@@ -113,7 +114,7 @@ static void zsh(FILE *f) {
         "_tenon() {\n  local -a commands\n  commands=(\n",
         f);
   for (int i = 0; i < CMD_COUNT; i++) {
-    fprintf(f, "    '%s:", cli_command[i].name);
+    fprintf(f, "    '%s:", command_name(&cli_command[i]));
     zsh_text(f, cli_command[i].summary);
     fputs("'\n", f);
   }
@@ -122,7 +123,7 @@ static void zsh(FILE *f) {
         f);
   for (int i = 0; i < CMD_COUNT; i++) {
     fprintf(f, "    %s)\n      _arguments '--help[print help]' '--help-all[print every option]'",
-            cli_command[i].name);
+            command_name(&cli_command[i]));
     for (int k = 0; k < OPT_COUNT; k++)
       if (cli_option[k].command == i) zsh_option(f, &cli_option[k]);
     if (*cli_command[i].complete) {
@@ -169,16 +170,16 @@ static void fish(FILE *f) {
         f);
   for (int i = 0; i < CMD_COUNT; i++) {
     const CommandRow *c = &cli_command[i];
-    fprintf(f, "complete -c tenon -n __fish_use_subcommand -a %s -d ", c->name);
+    fprintf(f, "complete -c tenon -n __fish_use_subcommand -a %s -d ", command_name(c));
     fish_text(f, c->summary);
-    fprintf(f, "\ncomplete -c tenon -n '__fish_seen_subcommand_from %s'", c->name);
+    fprintf(f, "\ncomplete -c tenon -n '__fish_seen_subcommand_from %s'", command_name(c));
     fish_complete(f, c->complete);
     fputc('\n', f);
   }
   for (int i = 0; i < OPT_COUNT; i++) {
     const OptionRow *o = &cli_option[i];
     fprintf(f, "complete -c tenon -n '__fish_seen_subcommand_from %s' -l %s",
-            cli_command[o->command].name, option_name(o));
+            command_name(&cli_command[o->command]), option_name(o));
     if (o->letter) fprintf(f, " -s %c", o->letter);
     if (o->value) {
       fputs(" -r", f);

@@ -133,7 +133,7 @@ static const char *shown(const CliFile *f) {
 }
 
 static int refuse_same(Cli *c, const CliFile *out, const CliFile *other) {
-  const char *command = cli_command[c->command].name;
+  const char *command = command_name(&cli_command[c->command]);
   if (other->written)
     return cli_usage(c, "%s: '%s' is the file of two outputs, %s and %s; give each its own",
                      command, shown(out), other->what, out->what);
@@ -158,7 +158,7 @@ static int check_output(Cli *c, const CliFile *out) {
     return cli_usage(c,
                      "%s: %s '%s' is there already, and nothing in it says that Tenon wrote it; "
                      "--force replaces it",
-                     cli_command[c->command].name, out->what, out->path);
+                     command_name(&cli_command[c->command]), out->what, out->path);
   return CLI_OK;
 }
 
@@ -175,8 +175,8 @@ static int check_streams(Cli *c, const CliFile *in) {
     if (fstat(stream[s].fd, &st)) continue;
     FileId id = id_of_stat(&st);
     if (same_file(&id, &other))
-      return cli_usage(c, "%s: %s goes into an input, %s '%s'", cli_command[c->command].name,
-                       stream[s].name, in->what, shown(in));
+      return cli_usage(c, "%s: %s goes into an input, %s '%s'",
+                       command_name(&cli_command[c->command]), stream[s].name, in->what, shown(in));
   }
   return CLI_OK;
 }

@@ -71,13 +71,13 @@ static const char *words_of(const OptionRow *o) {
 
 void help_command(FILE *f, int command, HelpKind kind) {
   const CommandRow *c = &cli_command[command];
-  fprintf(f, "%stenon %s%s -- %s\n\n", bold(f), c->name, plain(f), c->summary);
+  fprintf(f, "%stenon %s%s -- %s\n\n", bold(f), command_name(c), plain(f), c->summary);
   int shown = 0;
   for (int i = 0; i < cli_nexamples; i++)
     if (cli_example[i].command == command && (kind == HELP_ALL || shown++ < BRIEF_EXAMPLES))
       fprintf(f, "  %s%s%s\n      %s\n", bold(f), cli_example[i].line, plain(f),
               cli_example[i].what);
-  fprintf(f, "\nusage: tenon %s [options] %s\n\n", c->name, c->args);
+  fprintf(f, "\nusage: tenon %s [options] %s\n\n", command_name(c), c->args);
   char brief[1024];
   wrap(f, kind == HELP_SHORT ? in_brief(c->text, NULL, brief, sizeof brief) : c->text, 0, 0);
   fprintf(f, "\noptions:\n");
@@ -96,7 +96,8 @@ void help_command(FILE *f, int command, HelpKind kind) {
   }
   row(f, "-h, --help", help_help);
   if (hidden)
-    fprintf(f, "\n%d more, for work on the compiler: tenon %s --help-all\n", hidden, c->name);
+    fprintf(f, "\n%d more, for work on the compiler: tenon %s --help-all\n", hidden,
+            command_name(c));
 }
 
 // ---- the environment ----
@@ -133,7 +134,7 @@ void help_overview(FILE *f) {
   for (int64_t i = 0; i < ARRAY_LEN(lines); i++)
     fprintf(f, "  %s%s%s\n      %s\n", bold(f), lines[i][0], plain(f), lines[i][1]);
   fprintf(f, "\nusage: tenon COMMAND [options] ...\n\ncommands:\n");
-  for (int i = 0; i < CMD_COUNT; i++) row(f, cli_command[i].name, cli_command[i].summary);
+  for (int i = 0; i < CMD_COUNT; i++) row(f, command_name(&cli_command[i]), cli_command[i].summary);
   fprintf(f, "\noptions:\n");
   row(f, "-h, --help", "print this; after a command, explain the command");
   row(f, "-V, --version", "print the version");
@@ -200,9 +201,9 @@ static void man_program(FILE *f) {
   roff(f, "Reads models, checks them, says what they cost, draws and runs them.");
   fputs(".SH COMMANDS\n", f);
   for (int i = 0; i < CMD_COUNT; i++) {
-    fprintf(f, ".TP\n\\fB%s\\fR\n", cli_command[i].name);
+    fprintf(f, ".TP\n\\fB%s\\fR\n", command_name(&cli_command[i]));
     roff(f, cli_command[i].summary);
-    fprintf(f, "(\\fBtenon\\-%s\\fR(1))\n", cli_command[i].name);
+    fprintf(f, "(\\fBtenon\\-%s\\fR(1))\n", command_name(&cli_command[i]));
   }
   fputs(".SH EXIT STATUS\n", f);
   roff(f, exit_text);
@@ -220,10 +221,11 @@ void help_man(FILE *f, int command) {
   }
   const CommandRow *c = &cli_command[command];
   fputs(".TH TENON\\-", f);
-  for (const char *p = c->name; *p; p++) fputc(toupper((unsigned char)*p), f);
-  fprintf(f, " 1 \"\" \"tenon %s\" \"Tenon\"\n.SH NAME\ntenon\\-%s \\- ", TENON_VERSION, c->name);
+  for (const char *p = command_name(c); *p; p++) fputc(toupper((unsigned char)*p), f);
+  fprintf(f, " 1 \"\" \"tenon %s\" \"Tenon\"\n.SH NAME\ntenon\\-%s \\- ", TENON_VERSION,
+          command_name(c));
   roff(f, c->summary);
-  fprintf(f, ".SH SYNOPSIS\n\\fBtenon %s\\fR [options] \\fI%s\\fR\n.SH EXAMPLES\n", c->name,
+  fprintf(f, ".SH SYNOPSIS\n\\fBtenon %s\\fR [options] \\fI%s\\fR\n.SH EXAMPLES\n", command_name(c),
           c->args);
   for (int i = 0; i < cli_nexamples; i++)
     if (cli_example[i].command == command) man_example(f, cli_example[i].what, cli_example[i].line);
@@ -246,13 +248,13 @@ static void cell(FILE *f, const char *text) {
 
 static void markdown_command(FILE *f, int command) {
   const CommandRow *c = &cli_command[command];
-  fprintf(f, "\n## tenon %s\n\n%c%s.\n\n```sh\n", c->name, toupper((unsigned char)c->summary[0]),
-          c->summary + 1);
+  fprintf(f, "\n## tenon %s\n\n%c%s.\n\n```sh\n", command_name(c),
+          toupper((unsigned char)c->summary[0]), c->summary + 1);
   for (int i = 0; i < cli_nexamples; i++)
     if (cli_example[i].command == command)
       fprintf(f, "%s  # %s\n", cli_example[i].line, cli_example[i].what);
-  fprintf(f, "```\n\nUsage: `tenon %s [options]%s%s`\n\n%s\n\n| option | |\n|---|---|\n", c->name,
-          *c->args ? " " : "", c->args, c->text);
+  fprintf(f, "```\n\nUsage: `tenon %s [options]%s%s`\n\n%s\n\n| option | |\n|---|---|\n",
+          command_name(c), *c->args ? " " : "", c->args, c->text);
   for (int i = 0; i < OPT_COUNT; i++) {
     const OptionRow *o = &cli_option[i];
     if (o->command != command) continue;
@@ -310,8 +312,8 @@ void help_markdown(FILE *f) {
         f);
   fputs("| command | |\n|---|---|\n", f);
   for (int i = 0; i < CMD_COUNT; i++)
-    fprintf(f, "| [`%s`](#tenon-%s) | %s |\n", cli_command[i].name, cli_command[i].name,
-            cli_command[i].summary);
+    fprintf(f, "| [`%s`](#tenon-%s) | %s |\n", command_name(&cli_command[i]),
+            command_name(&cli_command[i]), cli_command[i].summary);
   fprintf(
       f,
       "\nResults go to standard output, progress and errors to standard error; progress is drawn "
@@ -369,7 +371,7 @@ static int help_json(Cli *c) {
   for (int i = 0; i < CMD_COUNT; i++) {
     json_begin_object(&w);
     json_key(&w, "name");
-    json_cstr(&w, cli_command[i].name);
+    json_cstr(&w, command_name(&cli_command[i]));
     json_key(&w, "arguments");
     json_cstr(&w, cli_command[i].args);
     json_files(&w, cli_command[i].complete);
@@ -387,7 +389,7 @@ static int help_json(Cli *c) {
 
 static int command_named(Cli *c, const char *name) {
   for (int i = 0; i < CMD_COUNT; i++)
-    if (!strcmp(cli_command[i].name, name)) return i;
+    if (!strcmp(command_name(&cli_command[i]), name)) return i;
   return -(cli_usage(c, "help: unknown command '%s'; `tenon help` lists the commands", name));
 }
 

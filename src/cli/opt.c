@@ -89,7 +89,7 @@ static void print_stderr(void *ctx, Str text) {
 static const char *command_line(Cli *c) {
   StrBuf b;
   strbuf_init(&b, &c->arena);
-  strbuf_printf(&b, "tenon %s", cli_command[c->command].name);
+  strbuf_printf(&b, "tenon %s", command_name(&cli_command[c->command]));
   for (int64_t i = 0; i < c->npos; i++) strbuf_printf(&b, " %s", c->pos[i]);
   for (int i = 0; i < OPT_COUNT; i++)
     for (int64_t k = 0; k < c->opt[i].count; k++)

@@ -59,12 +59,20 @@ const OptionRow cli_option[OPT_COUNT] = {
 #include "cli/options.def"
 };
 
-const char *option_name(const OptionRow *o) {
-  enum { CAP = 24 };
-  static char spelt[OPT_COUNT][CAP];
-  char *s = spelt[o - cli_option];
-  for (int i = 0; i < CAP - 1 && o->name[i]; i++) s[i] = o->name[i] == '_' ? '-' : o->name[i];
+enum { NAME_CAP = 24 };
+static const char *spell(const char *name, char *s) {
+  for (int i = 0; i < NAME_CAP - 1 && name[i]; i++) s[i] = name[i] == '_' ? '-' : name[i];
   return s;
+}
+
+const char *option_name(const OptionRow *o) {
+  static char spelt[OPT_COUNT][NAME_CAP];
+  return spell(o->name, spelt[o - cli_option]);
+}
+
+const char *command_name(const CommandRow *c) {
+  static char spelt[CMD_COUNT][NAME_CAP];
+  return spell(c->name, spelt[c - cli_command]);
 }
 
 bool option_is_expert(const OptionRow *o) {
@@ -89,13 +97,13 @@ int cli_usage(Cli *c, const char *fmt, ...) {
 // ---- looking up ----
 static int find_command(const char *name) {
   for (int i = 0; i < CMD_COUNT; i++)
-    if (!strcmp(cli_command[i].name, name)) return i;
+    if (!strcmp(command_name(&cli_command[i]), name)) return i;
   return -1;
 }
 
 static int unknown_command(Cli *c, const char *name) {
   const char *words[CMD_COUNT];
-  for (int i = 0; i < CMD_COUNT; i++) words[i] = cli_command[i].name;
+  for (int i = 0; i < CMD_COUNT; i++) words[i] = command_name(&cli_command[i]);
   HintText hint = did_you_mean(str_of(name), words, CMD_COUNT);
   return cli_usage(c, "unknown command '%s'%s", name,
                    *hint.s ? hint.s : "; `tenon help` lists the commands");
@@ -117,7 +125,7 @@ static int unknown_option(Cli *c, const char *text) {
   if (c->command < 0)
     return cli_usage(c, "unknown option '%s'; options of a command follow it: tenon COMMAND %s",
                      text, text);
-  const char *command = cli_command[c->command].name;
+  const char *command = command_name(&cli_command[c->command]);
   const char *words[OPT_COUNT + 2] = {"help", "help-all"};
   int64_t n = 2, len = (int64_t)strcspn(text, "=");
   for (int i = 0; i < OPT_COUNT; i++)
@@ -142,7 +150,7 @@ static bool parse_real(const char *text, double *out) {
 static int store(Cli *c, int id, const char *text) {
   const OptionRow *o = &cli_option[id];
   OptionValue *v = &c->opt[id];
-  const char *command = cli_command[c->command].name;
+  const char *command = command_name(&cli_command[c->command]);
   if (o->kind == OK_INT &&
       (!str_to_i64(str_of(text), &v->i) || v->i < o->least || v->i > o->most)) {
     if (o->most == INT64_MAX)
@@ -174,13 +182,14 @@ static int take_value(Cli *c, Words *w, int id, const char *attached) {
   const OptionRow *o = &cli_option[id];
   if (o->kind == OK_FLAG) {
     if (attached)
-      return cli_usage(c, "%s: --%s takes no value", cli_command[c->command].name, option_name(o));
+      return cli_usage(c, "%s: --%s takes no value", command_name(&cli_command[c->command]),
+                       option_name(o));
     c->opt[id].count++;
     return CLI_OK;
   }
   if (attached) return store(c, id, attached);
   if (w->at == w->n)
-    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name,
+    return cli_usage(c, "%s: --%s needs a value: --%s %s", command_name(&cli_command[c->command]),
                      option_name(o), option_name(o), o->value);
   return store(c, id, w->v[w->at++]);
 }
