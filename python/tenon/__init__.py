@@ -25,6 +25,7 @@ from .errors import (
     TenonWarning,
     UnsupportedError,
 )
+from .llm import LLM, Answer, Piece
 from .model import Model, compile, load
 from .options import compile_options
 from .ort import InferenceSession
@@ -40,6 +41,7 @@ if "torch" in _sys.modules and not _os.path.isdir(_os.path.join(_ffi.HERE, "lib"
 
 __version__ = _ffi.lib.tenon_version().decode()
 __all__ = [
+    "Answer",
     "CancelledError",
     "DeviceError",
     "FileError",
@@ -47,9 +49,11 @@ __all__ = [
     "InferenceSession",
     "InternalError",
     "InvalidError",
+    "LLM",
     "MissingFileError",
     "Model",
     "OutOfMemoryError",
+    "Piece",
     "Profile",
     "Progress",
     "Session",

@@ -25,6 +25,8 @@ MATH_DEFAULT, MATH_EXACT, MATH_FAST = range(3)
 PRECISION_DEFAULT, PRECISION_BF16, PRECISION_TF32, PRECISION_F16 = range(4)
 STEP_KERNEL, STEP_HOST, STEP_VIEW, STEP_COPY = range(4)
 MEMORY_HOST, MEMORY_CUDA = 0, 2
+LLM_RUNNING, LLM_STOP, LLM_LENGTH, LLM_CANCELLED, LLM_NO_TOKEN = range(5)
+LLM_TOKEN, LLM_PROMPT, LLM_END = range(1, 4)
 DTYPES = (
     "NONE",
     "F32",
@@ -217,6 +219,127 @@ class Step(C.Structure):
     ]
 
 
+class LlmOptions(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("target", C.c_char_p),
+        ("threads", C.c_int32),
+        ("context", C.c_int32),
+        ("sequences", C.c_int32),
+        ("requests", C.c_int32),
+        ("batch", C.c_int32),
+        ("pages", C.c_int32),
+        ("memory_limit", C.c_int64),
+        ("kv_dtype", C.c_int),
+        ("exact", C.c_int32),
+        ("draft", C.c_int32),
+        ("no_prefix_cache", C.c_int32),
+        ("step_seconds", C.c_double),
+        ("progress", PROGRESS),
+        ("user", C.c_void_p),
+        ("no_cache", C.c_int32),
+    ]
+
+
+class LlmBias(C.Structure):
+    _fields_ = [("token", C.c_int32), ("bias", C.c_float)]
+
+
+class LlmRequest(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("text", C.c_char_p),
+        ("text_size", C.c_size_t),
+        ("tokens", C.POINTER(C.c_int32)),
+        ("ntokens", C.c_size_t),
+        ("parse_special", C.c_int32),
+        ("no_special", C.c_int32),
+        ("max_tokens", C.c_int32),
+        ("temperature", C.c_float),
+        ("top_k", C.c_int32),
+        ("top_p", C.c_float),
+        ("min_p", C.c_float),
+        ("typical", C.c_float),
+        ("repeat_penalty", C.c_float),
+        ("presence_penalty", C.c_float),
+        ("frequency_penalty", C.c_float),
+        ("seed", C.c_uint64),
+        ("bias", C.POINTER(LlmBias)),
+        ("nbias", C.c_size_t),
+        ("stop", C.POINTER(C.c_char_p)),
+        ("nstop", C.c_size_t),
+        ("ignore_end", C.c_int32),
+        ("logprobs", C.c_int32),
+        ("top_logprobs", C.c_int32),
+        ("prompt_logprobs", C.c_int32),
+        ("no_draft", C.c_int32),
+        ("priority", C.c_int32),
+        ("client", C.c_uint32),
+        ("salt", C.c_uint64),
+        ("user", C.c_void_p),
+    ]
+
+
+class LlmTop(C.Structure):
+    _fields_ = [("token", C.c_int32), ("logprob", C.c_float)]
+
+
+class LlmEvent(C.Structure):
+    _fields_ = [
+        ("id", C.c_uint64),
+        ("user", C.c_void_p),
+        ("kind", C.c_int),
+        ("finish", C.c_int),
+        ("token", C.c_int32),
+        ("position", C.c_int32),
+        ("text", C.POINTER(C.c_char)),
+        ("text_size", C.c_size_t),
+        ("logprob", C.c_float),
+        ("top", C.POINTER(LlmTop)),
+        ("ntop", C.c_size_t),
+    ]
+
+
+class LlmCounts(C.Structure):
+    _fields_ = [
+        (name, C.c_int64)
+        for name in (
+            "steps",
+            "rows",
+            "prompt_tokens",
+            "tokens",
+            "cached_tokens",
+            "submitted",
+            "finished",
+            "cancelled",
+            "preempted",
+            "drafted",
+            "accepted",
+        )
+    ] + [(name, C.c_int32) for name in ("running", "waiting", "pages", "pages_free", "pages_cached")]
+
+
+class LlmBytes(C.Structure):
+    _fields_ = [
+        (name, C.c_int64)
+        for name in ("weights", "constants", "arena", "cache", "logits", "tables", "requests", "code", "total")
+    ]
+
+
+class LlmInfo(C.Structure):
+    _fields_ = [
+        ("architecture", C.c_char_p),
+        ("tokenizer", C.c_char_p),
+        ("vocabulary", C.c_int32),
+        ("context", C.c_int32),
+        ("sequences", C.c_int32),
+        ("layers", C.c_int32),
+        ("weight_bytes", C.c_int64),
+        ("token_bytes", C.c_int64),
+        ("has_chat", C.c_int32),
+    ]
+
+
 # C's name of each structure, for the test that compares them.
 STRUCTS = {
     "tenon_error": Error,
@@ -238,6 +361,14 @@ STRUCTS = {
     "tenon_state_pair": StatePair,
     "tenon_session_options": SessionOptions,
     "tenon_step": Step,
+    "tenon_llm_options": LlmOptions,
+    "tenon_llm_bias": LlmBias,
+    "tenon_llm_request": LlmRequest,
+    "tenon_llm_top": LlmTop,
+    "tenon_llm_event": LlmEvent,
+    "tenon_llm_counts": LlmCounts,
+    "tenon_llm_bytes": LlmBytes,
+    "tenon_llm_info": LlmInfo,
 }
 
 _P, _N, _I, _S = C.c_void_p, C.c_size_t, C.c_int, C.c_char_p
@@ -305,6 +436,18 @@ PROTOTYPES = {
     "tenon_session_step_count": (_N, [_P]),
     "tenon_session_step": (_I, [_P, _N, _P]),
     "tenon_session_profile_reset": (None, [_P]),
+    "tenon_llm_open": (_I, [_S, _P, _P, _P]),
+    "tenon_llm_close": (None, [_P]),
+    "tenon_llm_submit": (_I, [_P, _P, _P, _P]),
+    "tenon_llm_step": (_I, [_P, _P, _P, _P]),
+    "tenon_llm_cancel": (_I, [_P, C.c_uint64, _P]),
+    "tenon_llm_busy": (C.c_int32, [_P]),
+    "tenon_llm_stats": (None, [_P, _P]),
+    "tenon_llm_memory": (None, [_P, _P]),
+    "tenon_llm_describe": (None, [_P, _P]),
+    "tenon_llm_tokenize": (_I, [_P, _S, _N, C.c_int32, C.c_int32, _P, _N, _P, _P]),
+    "tenon_llm_detokenize": (_I, [_P, _P, _N, C.c_int32, _P, _N, _P, _P]),
+    "tenon_llm_chat": (_I, [_P, _S, _S, _S, _P, _N, _P, _P]),
 }
 
 HERE = os.path.dirname(os.path.abspath(__file__))
