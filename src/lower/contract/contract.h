@@ -86,6 +86,9 @@ typedef struct Contraction {
                       // sizes not known yet
   bool strided;       // pixels are left out, and nothing else
   bool sides;         // the groups are pixels of a block, which all read the same channels
+  bool swapped;       // rhs is what was lhs: rows are the columns of the weights
+  const Node *row_weight;  // then lhs is this constant, outside the kernel, packed row by row
+  int64_t row_pitch;       // from one of its rows to the next
   // integers
   const Node *lhs_zero, *rhs_zero;
   // Words: so many elements along the last contracted axis are multiplied at once; 0: one
@@ -149,6 +152,8 @@ int64_t contract_steps(const Contraction *c,
 
 // Sums of so many int8 products are exact in f32.
 enum { EXACT_PRODUCTS = 16777216 / (255 * 255) };
+// The coefficient of a symbol in a sum.
+int64_t contract_coefficient(Dim sum, Dim sym);
 // What the operands are; writes their elements once, apart.
 ContractProbe contract_probe(Contraction *c);
 
@@ -193,27 +198,31 @@ bool epilogue_give(Epilogue *f, ElementBuilder *e);  // the anchor's value is th
 bool epilogue_store_sum(Epilogue *f, const Dim *index, const LoopExpr *sum,
                         const LoopExpr *row_sum);
 
+// lower/cpu/gemm/swap.c: where rows are contiguous in lhs and in the result, they become columns.
+bool contract_swap(Contraction *c, ContractEpilogue *h, ContractProbe *p, PackSpec *pack);
+
 // lower/cpu/gemm/loops.c
 enum { ROW_LANES = 16 };
 typedef struct Tiler {
   Contraction *c;
   ElementBuilder *e;
   GemmSchedule s;
-  int32_t packed;     // argument, or -1
-  bool guard_packed;  // it is read under the guards of the elements
-  int32_t acc;        // register tile
-  int32_t lhs_buf;    // staged rows, or -1
-  int32_t rhs_buf;    // staged columns, or -1
-  int32_t lines;      // staged lines of an image, or -1
-  int32_t sums;       // spilled sums, or -1
-  int32_t so_far;     // sums of the blocks before, or -1
-  int32_t row_acc;    // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
-  int32_t row_sums;   // these spilled, or -1
-  ContractPoint at;   // of the tile: what is the same for all of it
-  Dim row, col;       // first row and column of the tile
-  Dim group, panel;   // numbers
-  Dim staged;         // blocks: the tile's first row among those that are staged
-  Dim behind;         // blocks: contracted places before the one at hand
+  int32_t packed;       // argument, or -1
+  int32_t packed_rows;  // of a constant that is lhs: argument, or -1
+  bool guard_packed;    // it is read under the guards of the elements
+  int32_t acc;          // register tile
+  int32_t lhs_buf;      // staged rows, or -1
+  int32_t rhs_buf;      // staged columns, or -1
+  int32_t lines;        // staged lines of an image, or -1
+  int32_t sums;         // spilled sums, or -1
+  int32_t so_far;       // sums of the blocks before, or -1
+  int32_t row_acc;      // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
+  int32_t row_sums;     // these spilled, or -1
+  ContractPoint at;     // of the tile: what is the same for all of it
+  Dim row, col;         // first row and column of the tile
+  Dim group, panel;     // numbers
+  Dim staged;           // blocks: the tile's first row among those that are staged
+  Dim behind;           // blocks: contracted places before the one at hand
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
   Dim line;       // staged lines: that of the result, counted from the item's first

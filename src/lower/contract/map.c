@@ -402,12 +402,8 @@ static void by_roles(const Contraction *c, const AxisMap *axis, int rank, const 
                                         : c->e->pool->zero;
 }
 
-void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
+static void image_index(const Contraction *c, const ContractPoint *at, Dim *index) {
   IntPool *p = c->e->pool;
-  if (!c->conv) {
-    by_roles(c, c->lhs_axis, type_of(c->lhs)->rank, at, index);
-    return;
-  }
   index[0] = at->out[0];
   index[c->channel] = c->depthwise ? at->out[c->channel]
                       : c->sides
@@ -427,12 +423,8 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
   }
 }
 
-void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index) {
+static void kernel_index(const Contraction *c, const ContractPoint *at, Dim *index) {
   IntPool *p = c->e->pool;
-  if (!c->conv) {
-    by_roles(c, c->rhs_axis, type_of(c->rhs)->rank, at, index);
-    return;
-  }
   bool last = node_channels_last(c->anchor);
   int rank = c->nd + 2, taps = last ? 0 : 2;
   Dim in = c->depthwise ? p->zero : at->k[c->nk - 1], out = at->out[c->channel];
@@ -445,6 +437,24 @@ void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index) {
   bool in_first = last ? true : c->transposed;
   index[first] = in_first ? in : out;
   index[first + 1] = in_first ? out : in;
+}
+
+void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
+  if (!c->conv)
+    by_roles(c, c->lhs_axis, type_of(c->lhs)->rank, at, index);
+  else if (c->swapped)
+    kernel_index(c, at, index);
+  else
+    image_index(c, at, index);
+}
+
+void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index) {
+  if (!c->conv)
+    by_roles(c, c->rhs_axis, type_of(c->rhs)->rank, at, index);
+  else if (c->swapped)
+    image_index(c, at, index);
+  else
+    kernel_index(c, at, index);
 }
 
 // ---- packing ----

@@ -304,9 +304,11 @@ static const LoopExpr *load(ElementBuilder *e, const Node *n, const Dim *index) 
   elem_shape(e, t, shape);
   if (e->flat) return loop_load(e->k, b, t->rank ? e->flat : e->pool->zero);
   Dim at = elem_linear(e, t->rank, shape, index);
-  if (!e->nguards) return loop_load(e->k, b, at);
-  LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);
-  return loop_load_guarded(e->k, b, at, e->nguards, g, NULL);
+  LoopBound *g = arena_array(e->a, LoopBound, MAX(e->nguards, 1));
+  int ng = 0;
+  for (int i = 0; i < e->nguards; i++)
+    if (i >= e->nidle || dim_has(at, e->guard[i].sym)) g[ng++] = e->guard[i];
+  return ng ? loop_load_guarded(e->k, b, at, ng, g, NULL) : loop_load(e->k, b, at);
 }
 
 // An element of a constant at a place that is known; NULL when it is not.

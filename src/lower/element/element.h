@@ -51,6 +51,8 @@ typedef struct ElementBuilder {
   int ngive;
   LoopBound guard[LOOP_GUARDS];  // hold for everything that is read now
   int nguards;
+  int nidle;  // so many of them, the first, say which lanes are stored: a load whose place does not
+              // depend on one is done in every lane
   VEC(ElemMemo) memo;
   Dim flat;  // all values that are read lie alike: every one of more than one element is read here;
              // NULL: by index

@@ -14,7 +14,14 @@
 
 // Weights that few rows share are read once, and from afar: so many bytes before they are needed.
 enum { SCRATCH_MOST = 64 << 20 };  // bytes of a buffer
-enum { ITEMS_FEW = 12, ITEMS_MANY = 64, ROWS_FEW = 4, AHEAD = 2048, AHEAD_FAR = 8192 };
+enum {
+  ITEMS_FEW = 12,
+  ITEMS_MANY = 64,
+  STAGED_TILES = 4,
+  ROWS_FEW = 4,
+  AHEAD = 2048,
+  AHEAD_FAR = 8192
+};
 enum { LANES_MANY = 16 };  // of a vector whose half takes half the time
 
 // ---- numbers ----
@@ -136,13 +143,14 @@ static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, GemmSc
     return;
   }
   int64_t m = c->m->value, best = m, half = MIN(m, most) / 2;
+  int64_t least = s->stage_rhs ? STAGED_TILES * most : 1;  // each item copies its columns
   for (int64_t n = 1; n <= m / MAX(half, 1) && outer * m / best < ITEMS_FEW; n++) {
-    if (m % n) continue;
+    if (m % n || (n > 1 && m / n < least)) continue;
     if (row_cost(m / n, most) < 1.15 * row_cost(m, most)) best = m / n;
   }
   s->item_rows = 0;
-  if (outer * m / best < ITEMS_FEW / 2 && m >= 4 * most)
-    s->item_rows = MAX(m * outer / ITEMS_FEW / most, 1) * most;
+  if (outer * m / best < ITEMS_FEW / 2 && m >= 4 * most && m > least)
+    s->item_rows = MAX(MAX(m * outer / ITEMS_FEW / most, 1) * most, least);
   else
     s->rows = ceil_div(best, ceil_div(best, most)), s->item_rows = best == m ? 0 : best;
 }
@@ -229,7 +237,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   bool asks_blocks = schedule_is_given(given, "k_block");
   if (!(asks_blocks && !s->k_block) && choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->cols);
-  s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && m > 4 &&
+  s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && (m > 4 || c->swapped) &&
                  s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
   bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->divided_rows ||

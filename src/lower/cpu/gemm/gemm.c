@@ -298,6 +298,12 @@ static bool reads_by_quotient(const LoopExpr *x, int depth) {
   return false;
 }
 
+int64_t contract_coefficient(Dim sum, Dim sym) {
+  for (int i = 0; i < sum->nterms; i++)
+    if (sum->term[i].natoms == 1 && sum->term[i].atom[0] == sym) return sum->term[i].coef;
+  return 0;
+}
+
 // Writes the elements of the operands once, apart, to see what they are.
 ContractProbe contract_probe(Contraction *c) {
   ElementBuilder *e = c->e;
@@ -341,13 +347,6 @@ ContractProbe contract_probe(Contraction *c) {
   return r;
 }
 
-// The coefficient of a symbol in a sum.
-static int64_t coefficient(Dim sum, Dim sym) {
-  for (int i = 0; i < sum->nterms; i++)
-    if (sum->term[i].natoms == 1 && sum->term[i].atom[0] == sym) return sum->term[i].coef;
-  return 0;
-}
-
 // Whether the first result is contiguous in the last axis of the rows, as channels first are.  Sums
 // of a few columns are stored in place all the same, unless they lie at a distance that is not
 // known yet or push each other out of the cache: cache lines 4096 bytes apart share a place in it.
@@ -362,8 +361,8 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   if (!epilogue_index(&h->walk, e->body->result[0], index, at)) return false;
   elem_shape(e, y, shape);
   Dim linear = elem_linear(e, y->rank, shape, at);
-  int64_t stride = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
-  if (coefficient(linear, index[c->row1 - 1]) != 1 || stride < 0) return false;
+  int64_t stride = contract_coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
+  if (contract_coefficient(linear, index[c->row1 - 1]) != 1 || stride < 0) return false;
   bool many = ie_is_const(c->n) && c->n->value >= COLUMNS_MANY && c->acc == DT_F32 &&
               c->phases < 2 && (!ie_is_const(c->m) || c->m->value >= COLUMNS_MANY);
   return many || stride % 4096 == 0;
@@ -441,6 +440,7 @@ typedef struct Gemm {
   Contraction c;
   ContractEpilogue h;
   ContractProbe p;
+  PackSpec rows;  // of a constant that is lhs
   Tiler t;
   Epilogue f;
   bool expensive;
@@ -471,7 +471,8 @@ static void *gemm_match(Lowering *lo, const Node *fused) {
   find_cuts(c);
   contract_packed_dot(c, &g->p);
   contract_scales(c);
-  g->p.rows_contiguous = !c->word && rows_are_contiguous(c, &g->h);
+  if (!contract_swap(c, &g->h, &g->p, &g->rows))
+    g->p.rows_contiguous = !c->word && rows_are_contiguous(c, &g->h);
   return g;
 }
 
@@ -519,6 +520,10 @@ static bool gemm_build(void *match, const void *fields, Lowered *out) {
     if (!contract_pack(c, g->t.s.cols, &pack)) return false;
     g->t.packed = elem_packed(&g->e, c->weight, &pack, "w");
     if (g->t.packed < 0) return false;
+  }
+  if (c->swapped) {
+    g->t.packed_rows = elem_packed(&g->e, c->row_weight, &g->rows, "w");
+    if (g->t.packed_rows < 0) return false;
   }
   g->f = (Epilogue){.c = c, .h = &g->h};
   g->t.ctx = &g->f;

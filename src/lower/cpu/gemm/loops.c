@@ -31,7 +31,10 @@ void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
   if (c->phases)
     at->out[c->row0] = ie_addc(t->e->pool, ie_mulc(t->e->pool, row, c->phases), t->phase);
-  if (c->groups > 1) col = add(t, col, ie_mul(t->e->pool, t->group, c->n));
+  if (c->groups > 1 && c->swapped)
+    at->out[c->row0] = add(t, row, ie_mul(t->e->pool, t->group, c->m));
+  else if (c->groups > 1)
+    col = add(t, col, ie_mul(t->e->pool, t->group, c->n));
   elem_split(t->e, col, c->col1 - c->col0, c->out + c->col0, at->out + c->col0);
   at->group = t->group;
 }
@@ -58,12 +61,19 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
   return v ? loop_op(t->e->k, LOOP_sub, x, loop_cast(t->e->k, t->c->acc, v), NULL) : NULL;
 }
 
+static const LoopExpr *row_weight(Tiler *t, const ContractPoint *at) {
+  const Contraction *c = t->c;
+  Dim place = ie_mulc(t->e->pool, at->out[c->row0], c->row_pitch);
+  return loop_load(t->e->k, t->packed_rows, add(t, place, at->k[c->nk - 1]));
+}
+
 // Outside the image an element is 0, whatever it is made of.
 const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at) {
   Contraction *c = t->c;
   ElementBuilder *e = t->e;
   Dim index[MAX_RANK];
   int before = e->nguards;
+  if (c->swapped) return row_weight(t, at);
   contract_lhs(c, at, index);
   for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
@@ -187,10 +197,12 @@ static bool stage_columns(Tiler *t, const Dim *outer, Dim from, int64_t steps) {
   elem_forget(e);
   int before = e->nguards;
   if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  e->nidle = e->nguards;
   contract_place(t, t->row, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
+  e->nidle = 0;
   if (!x) return false;
   Dim all = staged_place(t, k);
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j), x);
@@ -451,9 +463,11 @@ static bool finish_sum(Tiler *t, Dim r, Dim j) {
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.cols), j)));
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
   if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  e->nidle = e->nguards;
   contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
   elem_unguard(e, 0);
+  e->nidle = 0;
   elem_forget(e);
   return ok;
 }

@@ -1,0 +1,74 @@
+// swap_test.c -- products whose rows are contiguous: lanes go along the rows, and no sum is
+// transposed.
+#include "compiled.h"
+#include "test.h"
+
+#include <math.h>
+
+static void fill(Value *v) {
+  for (int64_t i = 0; i < v->n; i++) ((float *)v->data)[i] = (float)((i * 37) % 23) / 8 - 1;
+}
+
+typedef struct Layer {
+  const char *x, *shape;  // of the image, and of the weights
+  int64_t weights;
+  const char *attrs, *before, *after;  // statements that make %p of %x, and %z of %y
+} Layer;
+
+static const Layer layers[] = {
+    {"2, 24, 9, 11", "20, 24, 1, 1", 480, "", "", "relu(%y)"},
+    {"3, 16, 16, 8", "40, 16, 1, 1", 640, "dilations=[2, 2]", "", "relu(%y)"},
+    {"1, 16, 17, 19", "18, 16, 1, 1", 288, "strides=[2, 2]", "", "relu(%y)"},
+    {"1, 24, 12, 12", "32, 6, 1, 1", 192, "group=4", "", "sigmoid(%y)"},
+    {"1, 256, 8, 8", "16, 256, 1, 1", 4096, "", "", "neg(%y)"},
+    {"1, 24, 10, 12", "24, 24, 1, 1", 576, "",
+     "  %a = const i64[2] {2, 3}\n  %r = reduce_mean(%x, %a)\n  %s = sigmoid(%r)\n"
+     "  %p = mul(%x, %s)\n",
+     "add(%y, %x)"},
+    {"2, 12, 5, 9, 4", "20, 12, 1, 1, 1", 240, "", "", "relu(%y)"},
+};
+
+static const char *text_of(Arena *a, const Layer *l) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[%s]) {\n  %%k = const f32[%s] {", l->x, l->shape);
+  for (int64_t i = 0; i < l->weights; i++)
+    strbuf_printf(&b, "%s%g", i ? ", " : "", (double)((i * 29) % 17 - 8) * 0.125);
+  strbuf_printf(&b, "}\n%s  %%y = conv(%%%s, %%k) %s\n  %%z = %s\n  return %%z\n}\n", l->before,
+                *l->before ? "p" : "x", l->attrs, l->after);
+  return strbuf_text(&b);
+}
+
+static void compare(const char *text) {
+  BothWays b;
+  Compiled c = {0};
+  Asked asked = {.compiled = &c, .fast = fast_flags(), .advised = true};
+  bool ok = both_ways_run(&b, text, "cpu", fill, compile_asked, &asked);
+  if (!ok) FAIL("%s\n%s", b.diag.text, text);
+  if (c.ndeclined) FAIL("%s\n%s", first_declined(&c, ""), text);
+  for (int64_t i = 0; ok && i < c.nkernels; i++)
+    if (strstr(c.kernel[i].text.p, "transpose=true")) FAIL("a tile is transposed:\n%s", text);
+  for (int64_t k = 0; ok && k < b.want[0]->n; k++)
+    if (fabs(val_f64(b.want[0], k) - val_f64(b.got[0], k)) > 1e-3) {
+      FAIL("element %d is %g, not %g\n%s", (int)k, val_f64(b.got[0], k), val_f64(b.want[0], k),
+           text);
+      break;
+    }
+  both_ways_free(&b);
+}
+
+TEST(convolutions_of_one_tap_have_lanes_along_the_pixels) {
+  for (int i = 0; i < ARRAY_LEN(layers); i++) {
+    Arena a;
+    arena_init(&a);
+    compare(text_of(&a, &layers[i]));
+    arena_deinit(&a);
+  }
+}
+
+TEST(products_of_one_column_have_lanes_along_the_rows) {
+  compare("graph @\"g\"(%x: f32[37, 20]) {\n"
+          "  %k = const f32[20, 1] {1, 2, 3, 4, 5, -1, -2, -3, -4, -5, 1, 2, 3, 4, 5, 6, 7, 8, 9, "
+          "10}\n"
+          "  %y = mat_mul(%x, %k)\n  %z = sigmoid(%y)\n  return %z\n}\n");
+}
