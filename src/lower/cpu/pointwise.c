@@ -153,29 +153,63 @@ static int find_cuts(const ElementBuilder *e, const Nest *t, int axis, int64_t *
   return widest >= WIDE_PART ? n : 1;
 }
 
-static bool store_together(Pointwise *w) {
+static bool store_last(Pointwise *w, const Nest *t, Dim chunk, Dim *index) {
   ElementBuilder *e = &w->e;
   IntPool *p = e->pool;
-  Nest t;
-  Dim index[MAX_RANK];
-  plan_nest(e, w->s.piece, &t);
-  Dim chunk = open_item(e, &t, index), last = t.shape[t.rank - 1];
-  for (int i = t.outer; i < t.rank - 1; i++)
-    index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
+  Dim last = t->shape[t->rank - 1];
   Dim first = ie_mulc(p, chunk, w->s.piece), width = last;
-  if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, w->s.piece), ie_sub(p, last, first));
+  if (!ie_is(t->chunks, 1)) width = ie_min(p, ie_const(p, w->s.piece), ie_sub(p, last, first));
   int64_t cut[ELEM_CUTS + 2] = {0};
   int parts =
-      w->s.cut && ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, t.rank - 1, cut) : 1;
+      w->s.cut && ie_is(t->chunks, 1) && ie_is_const(last) ? find_cuts(e, t, t->rank - 1, cut) : 1;
   for (int i = 0; i < parts; i++) {
     if (parts > 1) width = ie_const(p, cut[i + 1] - cut[i]);
     if (parts > 1) first = ie_const(p, cut[i]);
-    index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+    index[t->rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
     if (parts > 1) elem_forget(e);
-    if (!store_all(e, &t, index)) return false;
+    if (!store_all(e, t, index)) return false;
     loop_end(&e->b);
   }
-  for (int i = t.outer; i < t.rank; i++) loop_end(&e->b);
+  return true;
+}
+
+// Places inside an axis before the last one where elements pass a border; gives their number.
+static int find_borders(const Pointwise *w, const Nest *t, int axis, int64_t *at) {
+  const ElementBuilder *e = &w->e;
+  const Node **value = arena_array(e->a, const Node *, e->fused->nres);
+  if (!w->s.cut || t->flat || !ie_is_const(t->shape[axis])) return 0;
+  for (int i = 0; i < e->fused->nres; i++) value[i] = value_of(e, i);
+  return elem_borders(e, value, axis, t->shape[axis]->value, at);
+}
+
+// The loops of the item from axis d on.  One axis, the first that passes borders, is cut there as
+// well: parts of a concatenation then have loops of their own.
+static bool store_axis(Pointwise *w, const Nest *t, int d, bool whole, Dim chunk, Dim *index) {
+  ElementBuilder *e = &w->e;
+  IntPool *p = e->pool;
+  int64_t at[ELEM_BORDERS];
+  if (d >= t->rank - 1) return store_last(w, t, chunk, index);
+  int n = whole ? find_borders(w, t, d, at) : 0;
+  for (int i = 0; i <= n; i++) {
+    int64_t from = i ? at[i - 1] : 0;
+    Dim size = n ? ie_const(p, (i < n ? at[i] : t->shape[d]->value) - from) : t->shape[d];
+    bool one = n && ie_is(size, 1);
+    index[d] = one ? p->zero : loop_for(&e->b, LOOP_SERIAL, "r", size);
+    index[d] = ie_addc(p, index[d], from);
+    if (n) elem_forget(e);
+    if (!store_axis(w, t, d + 1, whole && !n, chunk, index)) return false;
+    if (!one) loop_end(&e->b);
+  }
+  return true;
+}
+
+static bool store_together(Pointwise *w) {
+  Nest t;
+  Dim index[MAX_RANK];
+  plan_nest(&w->e, w->s.piece, &t);
+  Dim chunk = open_item(&w->e, &t, index);
+  if (!store_axis(w, &t, t.outer, true, chunk, index)) return false;
+  loop_end(&w->e.b);
   return true;
 }
 

@@ -23,14 +23,14 @@ typedef struct Cuts {
   Dim sym;  // of the axis
   int64_t size;
   IntMap seen;
-  int n;
-  int64_t at[2 * ELEM_CUTS];
+  int n, most;
+  int64_t at[ELEM_BORDERS];
 } Cuts;
 
 static void cut_at(Cuts *c, int64_t at) {
   for (int i = 0; i < c->n; i++)
     if (c->at[i] == at) return;
-  if (at > 0 && at < c->size && c->n < 2 * ELEM_CUTS) c->at[c->n++] = at;
+  if (at > 0 && at < c->size && c->n < c->most) c->at[c->n++] = at;
 }
 
 // d as by * the last axis + from.
@@ -139,10 +139,20 @@ static void find(Cuts *c, ElementBuilder *e, const Node *const *value, int axis)
   qsort(c->at, (size_t)c->n, sizeof *c->at, by_value);
 }
 
+int elem_borders(const ElementBuilder *of, const Node *const *value, int axis, int64_t size,
+                 int64_t *at) {
+  ElementBuilder *e = arena_new(of->a, ElementBuilder);
+  Cuts c = {.e = e, .size = size, .most = ELEM_BORDERS};
+  if (elem_begin(e, of->lo, of->fused, NULL, 0)) find(&c, e, value, axis);
+  if (c.n == ELEM_BORDERS) return 0;
+  memcpy(at, c.at, (size_t)c.n * sizeof *at);
+  return c.n;
+}
+
 int elem_cuts(const ElementBuilder *of, const Node *const *value, int axis, int64_t size,
               int64_t *cut) {
   ElementBuilder *e = arena_new(of->a, ElementBuilder);
-  Cuts c = {.e = e, .size = size};
+  Cuts c = {.e = e, .size = size, .most = 2 * ELEM_CUTS};
   int n = 1;
   cut[0] = 0;
   if (elem_begin(e, of->lo, of->fused, NULL, 0)) find(&c, e, value, axis);

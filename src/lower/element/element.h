@@ -137,6 +137,10 @@ Dim elem_unguarded(ElementBuilder *e, Dim index);
 enum { ELEM_CUTS = 4 };
 int elem_cuts(const ElementBuilder *of, const Node *const *value, int axis, int64_t size,
               int64_t *cut);
+// All places inside the axis between which no guard is open; 0: none, or ELEM_BORDERS and more.
+enum { ELEM_BORDERS = 16 };
+int elem_borders(const ElementBuilder *of, const Node *const *value, int axis, int64_t size,
+                 int64_t *at);
 // move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(ElementBuilder *e, const Node *n, int result, const Dim *index);

@@ -147,6 +147,32 @@ static void lay_out_image(Fuser *f, const Node *n) {
     x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// The gather or concatenation that a value is read from through index maps, or where these end.
+static const Node *below_moves(Fuser *f, const Node *n) {
+  while (fuse_at(f, n)->op.cls == FC_INDEX_MAP && n->op != OP_gather && n->op != OP_concat &&
+         n->nsrc)
+    n = n->src[0];
+  return n;
+}
+static bool is_looked_up(Fuser *f, const Node *n) {
+  return n->op == OP_gather && fuse_at(f, n)->op.cls == FC_INDEX_MAP && n->src[1]->op != OP_const &&
+         !n->src[1]->known;
+}
+
+// What is looked up for one tap, row or column after the other is looked up once, and stored.
+static void lay_out_rows(Fuser *f, const Node *n) {
+  const ContractionInfo *at = op_contraction(n);
+  if (!at || (at->form != CF_CONV && at->form != CF_MATMUL)) return;
+  for (int i = 0; i < 2; i++) {
+    const Node *x = below_moves(f, n->src[i ? at->rhs : at->lhs]);
+    if (fuse_at(f, x)->op.cls != FC_INDEX_MAP) continue;
+    bool found = at->form == CF_CONV && is_looked_up(f, x);
+    for (uint32_t k = 0; x->op == OP_concat && k < x->nsrc && !found; k++)
+      found = is_looked_up(f, below_moves(f, x->src[k]));
+    if (found) fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, FF_STORED};
+  }
+}
+
 // MMA tiles fetch contiguous rows.  The kernel of attention writes its heads contiguously, not the
 // product after it.  The left operand of an int8 or fp8 product is small, and gets a kernel that
 // only moves it.
@@ -232,6 +258,7 @@ static void classify(Fuser *f) {
     if (x->op.cls == FC_INDEX_MAP) weigh(f, x);
     lay_out_image(f, n);
     if (f->alone) continue;
+    lay_out_rows(f, n);
     lay_out_heads(f, n);
     lay_out_keys(f, n);
     materialize_table(f, n);

@@ -240,15 +240,15 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && (m > 4 || c->swapped) &&
                  s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
-  bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->divided_rows ||
-               (c->word && !c->direct);
+  bool costs = (!p->lhs_plain && panels > 1) || p->lhs_looked_up || c->guarded || c->strided ||
+               c->divided_rows || (c->word && !c->direct);
   bool collide = p->lhs_k_contiguous && rows_collide(c, bytes, s->rows);
-  s->stage_lhs =
-      one_k(c) && !s->stage_rhs && (costs || collide) && s->rows * (k + 32) * bytes <= t->l2 / 2;
+  s->stage_lhs = one_k(c) && (s->stage_rhs ? p->lhs_looked_up : costs || collide) &&
+                 s->rows * (k + 32) * bytes <= t->l2 / 2;
   schedule_keep(given, s);
   // What copying a row costs beside a panel's products: more where the rows come from afar.
   double copy = !p->lhs_plain ? 0.4 : m * k * bytes > t->l2 / 2 ? 0.2 : 0.08;
-  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, copy, s);
+  if (s->stage_lhs && !s->stage_rhs) choose_panels(c, t->l2, bytes, panels, copy, s);
   schedule_keep(given, s);
   if (c->image) {
     int64_t tiles = ceil_div(c->m->value, s->rows);
@@ -292,7 +292,8 @@ static const char *bad_staging(const Contraction *c, const GemmSchedule *s) {
     return "item_panels above 1 needs stage_lhs or k_block";
   if ((s->stage_lhs || s->stage_rhs) && !one_k(c))
     return "stage_lhs and stage_rhs need a constant K";
-  if (s->stage_lhs && s->stage_rhs) return "stage_lhs and stage_rhs exclude each other";
+  if (s->stage_lhs && s->stage_rhs && s->item_panels > 1)
+    return "item_panels must be 1 with both stage_lhs and stage_rhs";
   if (s->stage_lhs && (double)s->rows * (double)(c->depth + 64) * (double)bytes > SCRATCH_MOST)
     return "the scratch of stage_lhs is too large";
   if (s->stage_rhs && (c->weight || c->guarded || c->word))

@@ -318,6 +318,7 @@ ContractProbe contract_probe(Contraction *c) {
     elem_split(e, loop_sym(e->k, "p", c->m), c->row1 - c->row0, c->out + c->row0, at.out + c->row0);
   contract_lhs(c, &at, index);
   const LoopExpr *a = elem_at(e, c->lhs, index);
+  r.lhs_looked_up = e->b.stmt.n > 0;
   contract_rhs(c, &at, index);
   const LoopExpr *b = c->weight ? NULL : elem_at(e, c->rhs, index);
   e->b = kept;

@@ -72,3 +72,11 @@ TEST(products_of_one_column_have_lanes_along_the_rows) {
           "10}\n"
           "  %y = mat_mul(%x, %k)\n  %z = sigmoid(%y)\n  return %z\n}\n");
 }
+
+// What is looked up is copied once, before the tiles that read it.
+TEST(products_of_rows_that_are_looked_up) {
+  compare("graph @\"g\"(%x: f32[11, 8], %w: f32[8, 5], %j: f32[6]) {\n"
+          "  %n = const f32[] {4}\n  %a = abs(%j)\n  %m = mul(%a, %n)\n"
+          "  %i = cast(%m) to=i64\n  %g = gather(%x, %i)\n"
+          "  %y = mat_mul(%g, %w)\n  %z = relu(%y)\n  return %z\n}\n");
+}
