@@ -79,6 +79,15 @@ const TemplateCase template_cases[] = {
      .text = G("%x: f32[20, 1, 6]", "!w f32[1, 36, 6]\n!r f32[1, 36, 9]\n"
                                     "  %l:3 = lstm(%x, %w, %r)\n  return %l.0\n"),
      .tolerance = 1e-3},
+    {.name = "rnn",
+     .text = G("%x: f32[5, 12, 6]", "!w f32[1, 36, 6]\n!r f32[1, 36, 9]\n"
+                                    "  %l:3 = lstm(%x, %w, %r)\n  return %l.0, %l.2\n"),
+     .tolerance = 1e-3},
+    {.name = "rnn",
+     .text = G("%x: f32[5, 12, 6]", "!w f32[2, 27, 6]\n!r f32[2, 27, 9]\n"
+                                    "  %l:2 = gru(%x, %w, %r) direction=bidirectional\n"
+                                    "  return %l.0, %l.1\n"),
+     .tolerance = 1e-3},
     {.name = "int4_gemm",
      .text = G("%x: f32[30, 40]", "!w u8[70, 3, 8]\n!s f32[70, 3]\n"
                                   "  %y = mat_mul_n_bits(%x, %w, %s) bits=4\n  return %y\n")},

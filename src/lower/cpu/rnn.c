@@ -1,9 +1,9 @@
 // rnn.c -- template rnn: a whole LSTM, GRU or RNN layer in one kernel.
 //
-// A work item is one sequence in one direction.  It forms the input GEMM for a chunk of steps, then
-// step by step the recurrent GEMV with the gates in the registers that hold the sums.  Constant
-// weights are packed in reading order.  Steps come in chunks, so scratch has a constant size at any
-// sequence length.
+// A work item is one sequence in one direction, or several of a batch.  It forms the input GEMM for
+// a chunk of steps, then step by step the recurrent product with the gates in the registers that
+// hold the sums.  Several sequences share each load of the weights.  Constant weights are packed in
+// reading order.  Steps come in chunks, so scratch has a constant size at any sequence length.
 //
 // Needs:      one recurrent op without quantized state; constant input and hidden sizes.  Batch and
 //             sequence length may be dynamic, and so may sequence_lens.
@@ -14,6 +14,11 @@
 #include "ir/internal.h"
 #include "lower/template.h"
 
+#include <math.h>
+
+enum { SEQUENCES = 6, ITEMS_FEW = 4, ITEMS_MANY = 16 };
+// Half cycles: of a step beside its products, and of the gates of a sequence.
+enum { STEP = 200, GATES = 200 };
 enum { WHOLE_STEPS = 64, CHUNK_STEPS = 32, MAX_UNITS = 1 << 16, MAX_G = 1 << 22 };
 
 // ---- what is computed ----
@@ -121,26 +126,59 @@ static int64_t pow2_at_least(int64_t n) {
   I(T, units, 0, 1, 256, 0, FREE, "hidden units computed together")                                \
   I(T, cols, 0, 1, 256, 0, FREE, "hidden units of a register tile of the input GEMM")              \
   I(T, rows, 0, 1, 64, 1, FREE, "time steps of a register tile of the input GEMM")                 \
-  I(T, steps, 0, 1, 1 << 16, 1, FREE, "time steps per input GEMM")
+  I(T, steps, 0, 1, 1 << 16, 1, FREE, "time steps per input GEMM")                                 \
+  I(T, sequences, 1, 1, 16, 1, FREE, "sequences of a work item, a divisor of the batch")
 SCHEDULE_STRUCT(Rnn, RNN_SCHEDULE);
 SCHEDULE_TABLE(Rnn, RNN_SCHEDULE);
 
 static int64_t scratch_of(const Recurrent *c, const RnnSchedule *s) {
   int64_t groups = (c->hidden + s->units - 1) / s->units;
-  return (s->steps + s->rows) * (groups * s->units * c->gates + c->input);
+  return (s->steps * s->sequences + s->rows) * (groups * s->units * c->gates + c->input);
+}
+
+// Vectors of units that are computed together, of each gate and sequence.
+static int64_t choose_vectors(const Recurrent *c, int64_t sequences, int64_t registers) {
+  int64_t sums = sequences > 1 ? registers * 3 / 4 : registers / 2, n = 1;
+  while (n * 2 * c->gates * sequences <= sums && n < 4) n *= 2;
+  return n;
+}
+
+static int64_t choose_units(const Recurrent *c, const LowerTarget *t, int64_t sequences) {
+  int64_t lanes = MAX(t->vector_bytes / elem_bytes(c->t), 1);
+  int64_t vectors = choose_vectors(c, sequences, t->vector_registers);
+  return MIN(vectors * lanes, pow2_at_least(c->hidden));
+}
+
+// Sequences that are computed together: of the numbers that leave work for several threads the one
+// that takes least.  A step loads the weights once for all of them; the gates of a sequence are a
+// long chain of operations.
+static int64_t choose_sequences(const Recurrent *c, const LowerTarget *t) {
+  if (c->lens || !ie_is_const(c->batch)) return 1;
+  int64_t batch = c->batch->value, best = 1, lanes = MAX(t->vector_bytes / elem_bytes(c->t), 1);
+  int64_t items = batch * c->ndirs >= ITEMS_MANY ? ITEMS_FEW : 2;
+  double least = INFINITY;
+  for (int64_t n = 1; n <= SEQUENCES; n++) {
+    if (n > 1 && (batch % n || batch / n * c->ndirs < items)) continue;
+    int64_t units = choose_units(c, t, n), sums = c->gates * ((units + lanes - 1) / lanes);
+    if (n > 1 && sums * n > t->vector_registers * 3 / 4) continue;
+    double step = (double)(c->hidden * sums * (n + 1) + STEP + n * GATES);
+    double cost = step * (double)((c->hidden + units - 1) / units) / (double)n;
+    if (cost < least) least = cost, best = n;
+  }
+  return best;
 }
 
 static bool rnn_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                        void *fields) {
   const Recurrent *c = match;
   RnnSchedule *s = fields;
-  int64_t lanes = t->vector_bytes / elem_bytes(c->t), sums = t->vector_registers / 2;
-  int64_t vectors = 1;
-  while (vectors * 2 * c->gates <= sums && vectors < 4) vectors *= 2;
-  s->units = MIN(vectors * lanes, pow2_at_least(c->hidden));
+  int64_t lanes = t->vector_bytes / elem_bytes(c->t);
+  s->sequences = choose_sequences(c, t);
+  schedule_keep(given, s);
+  s->units = choose_units(c, t, s->sequences);
   schedule_keep(given, s);
   s->cols = MIN(2 * lanes, s->units);
-  s->rows = t->vector_registers / 4;
+  s->rows = t->vector_registers / 4 * (s->cols > lanes ? 1 : 2);
   bool whole = ie_is_const(c->time) && c->time->value <= WHOLE_STEPS;
   s->steps = whole ? MAX(c->time->value, 1) : CHUNK_STEPS;
   schedule_keep(given, s);
@@ -151,9 +189,13 @@ static bool rnn_legal(const void *match, const LowerTarget *t, const void *field
                       const char **why) {
   const RnnSchedule *s = fields;
   (void)t;
-  *why = s->units % s->cols             ? "cols does not divide units"
-         : scratch_of(match, s) > MAX_G ? "its scratch is too large"
-                                        : NULL;
+  const Recurrent *c = match;
+  bool divides = s->sequences == 1 ||
+                 (ie_is_const(c->batch) && !c->lens && c->batch->value % s->sequences == 0);
+  *why = s->units % s->cols         ? "cols does not divide units"
+         : !divides                 ? "sequences must divide a constant batch of equal lengths"
+         : scratch_of(c, s) > MAX_G ? "its scratch is too large"
+                                    : NULL;
   return !*why;
 }
 
@@ -165,6 +207,7 @@ static void take_schedule(Recurrent *c, const RnnSchedule *s) {
   c->width = s->cols;
   c->rows = s->rows;
   c->chunk = s->steps;
+  c->seqs = s->sequences;
   c->chunked = !(ie_is_const(c->time) && c->time->value <= c->chunk);
 }
 
@@ -243,20 +286,23 @@ static bool pack_weights(Recurrent *c, const Node *w, const Node *r) {
 
 static void make_buffers(Recurrent *c) {
   int64_t units = c->ngroups * c->group, all = units * c->gates;
-  int64_t steps = (c->chunk / c->rows + 1) * c->rows;  // with the tile of what is left
+  int64_t states = units * c->seqs;
+  int64_t steps = (c->chunk * c->seqs / c->rows + 1) * c->rows;  // with the tile of what is left
   c->inputs = scratch(c, "x", steps * c->input);
   c->g = scratch(c, "g", steps * all);
   c->biases = scratch(c, "biases", all);
   c->late_bias = scratch(c, "late", units);
-  c->h = scratch(c, "h", units);
-  c->next = scratch(c, "next", units);
-  c->c = scratch(c, "c", units);
-  c->update = scratch(c, "update", units);
-  c->held = scratch(c, "held", units);
+  c->h = scratch(c, "h", states);
+  c->next = scratch(c, "next", states);
+  c->c = scratch(c, "c", states);
+  c->update = scratch(c, "update", states);
+  c->held = scratch(c, "held", states);
   c->set[0].state = c->h;
   c->set[1].state = c->held;
-  int64_t tile = MAX(c->rows * c->width, c->gates * c->group);
+  int64_t tile = MAX(c->rows * c->width, c->gates * c->group * c->seqs);
+  c->sums = c->seqs > 1 ? scratch(c, "sums", c->gates * c->group * c->seqs) : -1;
   c->tile = loop_buffer(c->e.k, LOOP_REGISTER, "tile", c->t, ie_const(c->e.pool, tile), false);
+  if (c->sums < 0) c->sums = c->tile;
 }
 
 // Every result is made from one of the layer's.

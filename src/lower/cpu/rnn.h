@@ -30,19 +30,23 @@ typedef struct Recurrent {
   // schedule
   int64_t group, ngroups;  // hidden units at a time
   int64_t width, rows;     // of a tile of input products
+  int64_t seqs;            // sequences of an item
   int64_t chunk;           // steps whose input products are formed at once
   bool chunked;
   bool ragged;                 // the last group has fewer units
   int32_t w_packed, r_packed;  // -1: read in place
   GateSet set[2];
   int nsets;
-  // scratch; G has [step][group][gate][unit], biases [group][gate][unit]
+  // scratch; g has [step][sequence][group][gate][unit], biases [group][gate][unit], states
+  // [sequence][unit]
   int32_t inputs, g, biases, late_bias, h, next, c, update, held;
   int32_t tile;
+  int32_t sums;  // the tile of several sequences, which their gates read; of one it is the tile
   // where the loops stand
-  Dim dir, b, len, time_at;
-  int way;  // 1: from the last step to the first
-  int nth;  // direction whose activations hold
+  Dim dir, b, len, time_at;  // b: the item's first sequence
+  Dim state_at, sums_at;     // of the sequence at hand: in states, and in the tile
+  int way;                   // 1: from the last step to the first
+  int nth;                   // direction whose activations hold
   const LoopExpr *value[RNN_VALUES];
 } Recurrent;
 

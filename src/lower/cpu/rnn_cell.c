@@ -68,8 +68,11 @@ const LoopExpr *recurrent_act(Recurrent *c, int which, const LoopExpr *x, bool c
 
 static const LoopExpr *sum_of(Recurrent *c, int gate, Dim u) {
   Dim at = ie_addc(c->e.pool, u, gate * c->group);
-  return loop_load(c->e.k, c->tile, at);
+  return loop_load(c->e.k, c->sums, ie_add(c->e.pool, c->sums_at, at));
 }
+
+// Where a unit of the sequence at hand has its states.
+static Dim state_of(const Recurrent *c, Dim unit) { return ie_add(c->e.pool, c->state_at, unit); }
 
 // Peephole weight `which` of a unit times a cell state, added to x.
 static const LoopExpr *peep_at(Recurrent *c, const LoopExpr *x, int which, Dim unit,
@@ -84,7 +87,8 @@ static const LoopExpr *peep_at(Recurrent *c, const LoopExpr *x, int which, Dim u
 // Gates in the order input, output, forget, cell.
 static bool lstm_cell(Recurrent *c, Dim unit, Dim u) {
   ElementBuilder *e = &c->e;
-  const LoopExpr *old = named(c, loop_load(e->k, c->c, unit)), *x, *in, *forget, *cell, *o;
+  const LoopExpr *old = named(c, loop_load(e->k, c->c, state_of(c, unit))), *x, *in, *forget, *cell,
+                 *o;
   if (!(x = peep_at(c, sum_of(c, 0, u), 0, unit, old))) return false;
   in = recurrent_act(c, 0, x, true);
   if (c->input_forget) {
@@ -99,8 +103,8 @@ static bool lstm_cell(Recurrent *c, Dim unit, Dim u) {
   o = recurrent_act(c, 0, x, true);
   // The cell itself is not clipped, as in the runtimes that have the attribute.
   x = op2(c, LOOP_mul, o, recurrent_act(c, 2, cell, false));
-  loop_store(&e->b, c->c, unit, cell);
-  loop_store(&e->b, c->next, unit, x);
+  loop_store(&e->b, c->c, state_of(c, unit), cell);
+  loop_store(&e->b, c->next, state_of(c, unit), x);
   return true;
 }
 
@@ -108,8 +112,8 @@ static bool lstm_cell(Recurrent *c, Dim unit, Dim u) {
 static void gru_mix(Recurrent *c, Dim unit, const LoopExpr *z, const LoopExpr *candidate) {
   ElementBuilder *e = &c->e;
   const LoopExpr *x = op2(c, LOOP_mul, op2(c, LOOP_sub, real(c, 1), z), candidate);
-  x = loop_op(e->k, LOOP_fma, z, loop_load(e->k, c->h, unit), x);
-  loop_store(&e->b, c->next, unit, x);
+  x = loop_op(e->k, LOOP_fma, z, loop_load(e->k, c->h, state_of(c, unit)), x);
+  loop_store(&e->b, c->next, state_of(c, unit), x);
 }
 
 // Gates in the order update, reset, hidden.  Late: the tile's third part is the state's product
@@ -118,17 +122,19 @@ static bool gru_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u) {
   ElementBuilder *e = &c->e;
   if (set->first == 2) {
     const LoopExpr *candidate = recurrent_act(c, 1, sum_of(c, 0, u), true);
-    gru_mix(c, unit, loop_load(e->k, c->update, unit), candidate);
+    gru_mix(c, unit, loop_load(e->k, c->update, state_of(c, unit)), candidate);
     return true;
   }
   const LoopExpr *z = recurrent_act(c, 0, sum_of(c, 0, u), true);
   const LoopExpr *r = recurrent_act(c, 0, sum_of(c, 1, u), true);
   if (!c->late_reset) {
-    loop_store(&e->b, c->update, unit, z);
-    loop_store(&e->b, c->held, unit, op2(c, LOOP_mul, r, loop_load(e->k, c->h, unit)));
+    Dim at = state_of(c, unit);
+    loop_store(&e->b, c->update, at, z);
+    loop_store(&e->b, c->held, at, op2(c, LOOP_mul, r, loop_load(e->k, c->h, at)));
     return true;
   }
-  const LoopExpr *x = loop_op(e->k, LOOP_fma, r, sum_of(c, 2, u), loop_load(e->k, c->held, unit));
+  const LoopExpr *x =
+      loop_op(e->k, LOOP_fma, r, sum_of(c, 2, u), loop_load(e->k, c->held, state_of(c, unit)));
   gru_mix(c, unit, z, recurrent_act(c, 1, x, true));
   return true;
 }
@@ -136,6 +142,6 @@ static bool gru_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u) {
 bool recurrent_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u) {
   if (c->cell == CELL_LSTM) return lstm_cell(c, unit, u);
   if (c->cell == CELL_GRU) return gru_cell(c, set, unit, u);
-  loop_store(&c->e.b, c->next, unit, recurrent_act(c, 0, sum_of(c, 0, u), true));
+  loop_store(&c->e.b, c->next, state_of(c, unit), recurrent_act(c, 0, sum_of(c, 0, u), true));
   return true;
 }

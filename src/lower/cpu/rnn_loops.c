@@ -43,6 +43,13 @@ static Dim gate_row(Recurrent *c, int64_t gate, Dim unit) {
   return ie_addc(c->e.pool, unit, gate * c->hidden);
 }
 
+// A loop over the sequences of the item; gives the one at hand, and sets where its states are.
+static Dim open_sequences(Recurrent *c, LoopKind kind, int *depth) {
+  Dim q = open_loop(c, kind, "q", num(c, c->seqs), depth);
+  c->state_at = ie_mulc(c->e.pool, q, c->ngroups * c->group);
+  return q;
+}
+
 // ---- biases ----
 
 static const LoopExpr *bias_at(Recurrent *c, int64_t gate, Dim unit, bool recurrent) {
@@ -82,17 +89,18 @@ static bool copy_biases(Recurrent *c) {
 static bool copy_state(Recurrent *c, const Node *from, int32_t to) {
   ElementBuilder *e = &c->e;
   int depth = 0;
+  Dim b = add(c, c->b, open_sequences(c, LOOP_SERIAL, &depth));
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->ngroups * c->group), &depth), unit = u;
   const LoopExpr *x = real(c, 0);
   elem_forget(e);
   if (from) {
     if (c->ragged) unit = elem_guard(e, u, num(c, c->hidden));
-    Dim at[3] = {c->batch_first ? c->b : c->dir, c->batch_first ? c->dir : c->b, unit};
+    Dim at[3] = {c->batch_first ? b : c->dir, c->batch_first ? c->dir : b, unit};
     x = element(c, from, at);
     elem_unguard(e, 0);
     if (!x) return false;
   }
-  loop_store(&e->b, to, u, x);
+  loop_store(&e->b, to, add(c, c->state_at, u), x);
   close_loops(c, depth);
   return true;
 }
@@ -111,9 +119,10 @@ static bool store_value(Recurrent *c, int which, const LoopExpr *x, const Dim *a
 static bool store_state(Recurrent *c, int which, int32_t from) {
   int depth = 0;
   if (!epilogue_value(&c->walk, which)) return true;
+  Dim b = add(c, c->b, open_sequences(c, LOOP_SERIAL, &depth));
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth);
-  Dim at[3] = {c->batch_first ? c->b : c->dir, c->batch_first ? c->dir : c->b, u};
-  bool ok = store_value(c, which, cell(c, from, u), at);
+  Dim at[3] = {c->batch_first ? b : c->dir, c->batch_first ? c->dir : b, u};
+  bool ok = store_value(c, which, cell(c, from, add(c, c->state_at, u)), at);
   close_loops(c, depth);
   return ok;
 }
@@ -122,9 +131,10 @@ static bool store_state(Recurrent *c, int which, int32_t from) {
 static bool store_step(Recurrent *c, Dim time, int32_t from) {
   int depth = 0;
   if (!epilogue_value(&c->walk, 0)) return true;
+  Dim b = add(c, c->b, open_sequences(c, LOOP_SERIAL, &depth));
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth);
-  Dim first[4] = {c->b, time, c->dir, u}, plain[4] = {time, c->dir, c->b, u};
-  const LoopExpr *x = from < 0 ? real(c, 0) : cell(c, from, u);
+  Dim first[4] = {b, time, c->dir, u}, plain[4] = {time, c->dir, b, u};
+  const LoopExpr *x = from < 0 ? real(c, 0) : cell(c, from, add(c, c->state_at, u));
   bool ok = store_value(c, 0, x, c->batch_first ? first : plain);
   close_loops(c, depth);
   return ok;
@@ -133,8 +143,8 @@ static bool store_step(Recurrent *c, Dim time, int32_t from) {
 // ---- input products ----
 
 typedef struct Steps {
-  Dim count;  // of the chunk
-  Dim at;     // tile: its first step in the chunk
+  Dim count;  // of the chunk, each for all sequences
+  Dim at;     // tile: its first row in the chunk
   int64_t rows;
   Dim group, part;
   int gate;
@@ -150,12 +160,13 @@ static bool copy_inputs(Recurrent *c, Dim first, Dim count) {
   ElementBuilder *e = &c->e;
   int depth = 0;
   Dim s = open_loop(c, LOOP_SERIAL, "s", count, &depth), time = time_of(c, add(c, first, s));
+  Dim q = open_sequences(c, LOOP_SERIAL, &depth), b = add(c, c->b, q);
   Dim k = open_loop(c, LOOP_VECTOR, "k", num(c, c->input), &depth);
-  Dim at[3] = {c->batch_first ? c->b : time, c->batch_first ? time : c->b, k};
+  Dim at[3] = {c->batch_first ? b : time, c->batch_first ? time : b, k};
   elem_forget(e);
   const LoopExpr *x = element(c, c->x, at);
   if (!x) return false;
-  loop_store(&e->b, c->inputs, row_of(c, s, c->input, k), x);
+  loop_store(&e->b, c->inputs, row_of(c, row_of(c, s, c->seqs, q), c->input, k), x);
   close_loops(c, depth);
   return true;
 }
@@ -234,6 +245,7 @@ static bool input_panel(Recurrent *c, Steps t) {
 }
 
 static bool input_products(Recurrent *c, Dim count) {
+  count = ie_mulc(c->e.pool, count, c->seqs);
   for (int gate = 0; gate < c->gates; gate++) {
     int depth = 0;
     Steps t = {.count = count, .gate = gate};
@@ -263,6 +275,9 @@ static const LoopExpr *recurrent_at(Recurrent *c, int64_t gate, Dim group, Dim k
   return loop_cast(c->e.k, c->t, cell(c, c->r_packed, row_of(c, i, c->group, u)));
 }
 
+// Where a sequence has its sums in the tile.
+static Dim sums_of(Recurrent *c, Dim q) { return ie_mulc(c->e.pool, q, c->gates * c->group); }
+
 // What the sums of a gate begin with: the input's product.  That of a late reset is kept for after
 // it.
 static void begin_sums(Recurrent *c, const GateSet *set, Dim step, Dim group, int64_t width) {
@@ -270,15 +285,29 @@ static void begin_sums(Recurrent *c, const GateSet *set, Dim step, Dim group, in
   IntPool *p = e->pool;
   for (int i = 0; i < set->count; i++) {
     int depth = 0, gate = set->first + i;
+    Dim q = open_sequences(c, LOOP_UNROLL, &depth);
     Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, width), &depth);
     Dim col = ie_addc(p, ie_mulc(p, group, c->gates), gate), unit = row_of(c, group, c->group, u);
     col = row_of(c, col, c->group, u);
-    const LoopExpr *x = cell(c, c->g, row_of(c, step, c->ngroups * c->gates * c->group, col));
+    Dim row = row_of(c, step, c->seqs, q);
+    const LoopExpr *x = cell(c, c->g, row_of(c, row, c->ngroups * c->gates * c->group, col));
     if (c->late_reset && gate == 2) {
-      loop_store(&e->b, c->held, unit, x);
+      loop_store(&e->b, c->held, add(c, c->state_at, unit), x);
       x = cell(c, c->late_bias, unit);
     }
-    loop_store(&e->b, c->tile, ie_addc(p, u, i * c->group), x);
+    loop_store(&e->b, c->tile, add(c, sums_of(c, q), ie_addc(p, u, i * c->group)), x);
+    close_loops(c, depth);
+  }
+}
+
+// From registers to scratch, where a loop over the sequences can read them.
+static void store_sums(Recurrent *c, const GateSet *set, int64_t width) {
+  for (int i = 0; i < set->count && c->seqs > 1; i++) {
+    int depth = 0;
+    Dim q = open_sequences(c, LOOP_UNROLL, &depth);
+    Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, width), &depth);
+    Dim at = add(c, sums_of(c, q), ie_addc(c->e.pool, u, i * c->group));
+    loop_store(&c->e.b, c->sums, at, cell(c, c->tile, at));
     close_loops(c, depth);
   }
 }
@@ -292,11 +321,12 @@ static bool group_step(Recurrent *c, const GateSet *set, Dim step, Dim group, in
   while (c->hidden % n) n /= 2;
   Dim k = ie_mulc(p, open_loop(c, LOOP_SERIAL, "k", num(c, c->hidden / n), &depth), n);
   k = add(c, k, open_loop(c, LOOP_UNROLL, "n", num(c, n), &depth));
-  const LoopExpr *h = loop_let(&e->b, cell(c, set->state, k));
   for (int i = 0; i < set->count; i++) {
     inner = 0;
+    Dim q = open_sequences(c, LOOP_UNROLL, &inner);
+    const LoopExpr *h = cell(c, set->state, add(c, c->state_at, k));
     Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, width), &inner);
-    Dim at = ie_addc(p, u, i * c->group);
+    Dim at = add(c, sums_of(c, q), ie_addc(p, u, i * c->group));
     elem_forget(e);
     const LoopExpr *r = recurrent_at(c, set->first + i, group, k, u);
     if (!r) return false;
@@ -304,7 +334,9 @@ static bool group_step(Recurrent *c, const GateSet *set, Dim step, Dim group, in
     close_loops(c, inner);
   }
   close_loops(c, depth);
+  store_sums(c, set, width);
   inner = 0;
+  c->sums_at = sums_of(c, open_sequences(c, LOOP_SERIAL, &inner));
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, width), &inner);
   elem_forget(e);
   if (!recurrent_cell(c, set, row_of(c, group, c->group, u), u)) return false;
@@ -326,7 +358,8 @@ static bool one_step(Recurrent *c, Dim step, Dim time) {
       return false;
   }
   int depth = 0;
-  Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth);
+  open_sequences(c, LOOP_SERIAL, &depth);
+  Dim u = add(c, c->state_at, open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth));
   loop_store(&e->b, c->h, u, cell(c, c->next, u));
   close_loops(c, depth);
   return store_step(c, time, c->h);
@@ -387,12 +420,13 @@ static bool bind_length(Recurrent *c) {
 bool recurrent_emit(Recurrent *c) {
   ElementBuilder *e = &c->e;
   IntPool *p = e->pool;
-  Dim items = ie_mulc(p, c->batch, c->ndirs);
+  Dim groups = ie_div(p, c->batch, num(c, c->seqs)), items = ie_mulc(p, groups, c->ndirs);
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   if (ie_is(items, 1)) item = p->zero;
   c->dir = c->ndirs == 1 ? p->zero : ie_mod(p, item, num(c, c->ndirs));
   c->b = c->ndirs == 1 ? item : ie_div(p, item, num(c, c->ndirs));
+  c->b = ie_mulc(p, c->b, c->seqs);
   if (!bind_length(c)) return false;
   if (c->ndirs == 1) {
     if (!pass(c, 0, c->reverse)) return false;
