@@ -14,7 +14,7 @@
 
 #include "loop/prove.h"
 
-enum { PIECE = 4096, ROWS = 4, WIDE_PART = 32, BYTES = 4 };
+enum { PIECE = 4096, ROWS = 4, WIDE_PART = 32, BYTES = 4, WORDS = 4 };
 
 // plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and
 // the last one are cut into tiles.  across: lanes go along the axis that is read, for a short last
@@ -303,27 +303,49 @@ static bool store_across(Pointwise *w) {
   return true;
 }
 
-// Whether the result's last axis is a few words of bytes.
+// Whether the result's last axis is words of bytes.
 static bool has_words(const Type *t, const Dim *shape, int axis) {
   Dim last = shape[t->rank - 1];
   return dtype_bits(t->dtype) == 8 && t->dtype != DT_BOOL && ie_is_const(last) && last->value > 0 &&
-         last->value <= 4 * BYTES && last->value % BYTES == 0 && ie_is_const(shape[axis]);
+         last->value % BYTES == 0 && ie_is_const(shape[axis]);
 }
 
 // The bytes of a pixel from channel `from` on, as one word.
-static const LoopExpr *word_at(ElementBuilder *e, Dim *index, int last, int64_t from) {
+static const LoopExpr *word_at(ElementBuilder *e, Dim *index, int last, Dim from) {
   LoopKernel *k = e->k;
   const LoopExpr *word = NULL;
   for (int i = 0; i < BYTES; i++) {
-    index[last] = ie_const(e->pool, from + i);
+    index[last] = ie_addc(e->pool, from, i);
     const LoopExpr *x = elem_at(e, e->body->result[0], index);
     if (!x) return NULL;
     x = loop_cast(k, DT_U32, loop_bit_cast(k, DT_U8, x));
     if (i) x = loop_op(k, LOOP_shift_left, x, loop_int(k, DT_U32, 8 * i), NULL);
     word = word ? loop_op(k, LOOP_bit_or, word, x, NULL) : x;
   }
-  index[last] = ie_const(e->pool, from);
+  index[last] = from;
   return word;
+}
+
+// Words of a run of pixels, a lane for each, as a loop or written out.  The last ones may hold
+// padding, and stand alone.
+static bool store_run(ElementBuilder *e, const Nest *t, Dim *index, int axis, int64_t from,
+                      int64_t to) {
+  IntPool *p = e->pool;
+  int last = t->rank - 1;
+  int64_t words = t->shape[last]->value / BYTES, looped = words > WORDS ? words - 1 : 0;
+  for (int64_t i = looped ? -1 : 0; i < words; i = i < 0 ? looped : i + 1) {
+    Dim word = ie_const(p, i);
+    if (i < 0) word = loop_for(&e->b, LOOP_SERIAL, "c", ie_const(p, looped));
+    Dim v = loop_for(&e->b, LOOP_VECTOR, "v", ie_const(p, to - from));
+    index[axis] = ie_addc(p, v, from);
+    elem_forget(e);
+    const LoopExpr *x = word_at(e, index, last, ie_mulc(p, word, BYTES));
+    if (!x) return false;
+    loop_store(&e->b, elem_result(e, 0), elem_linear(e, t->rank, t->shape, index), x);
+    loop_end(&e->b);
+    if (i < 0) loop_end(&e->b);
+  }
+  return true;
 }
 
 // Likewise, where the last axis is words of bytes: a lane stores a word.
@@ -347,15 +369,7 @@ static bool store_words(Pointwise *w) {
   for (int d = 0; d < last; d++)
     if (d != axis) index[d] = at[n++];
   for (int i = 0; i < parts; i++) {
-    Dim v = loop_for(&e->b, LOOP_VECTOR, "v", ie_const(p, cut[i + 1] - cut[i]));
-    index[axis] = ie_addc(p, v, cut[i]);
-    elem_forget(e);
-    for (int64_t from = 0; from < shape[last]->value; from += BYTES) {
-      const LoopExpr *word = word_at(e, index, last, from);
-      if (!word) return false;
-      loop_store(&e->b, elem_result(e, 0), elem_linear(e, t->rank, shape, index), word);
-    }
-    loop_end(&e->b);
+    if (!store_run(e, &nest, index, axis, cut[i], cut[i + 1])) return false;
   }
   loop_end(&e->b);
   return true;
@@ -488,7 +502,7 @@ static bool pointwise_legal(const void *match, const LowerTarget *target, const 
          : (s->form == FORM_TILED || s->form == FORM_ACROSS) && !along
              ? "form tiled and across are for one result that is read along another axis"
          : s->form == FORM_WORDS && !takes_words(&w)
-             ? "form words is for a last axis of 4, 8, 12 or 16 bytes that is read across"
+             ? "form words is for a last axis of words of bytes that is read across"
          : s->form == FORM_PLAIN && !same_shapes(&w.e) ? "form plain is for results of one shape"
                                                        : NULL;
   return !*why;

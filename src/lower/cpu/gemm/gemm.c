@@ -364,8 +364,9 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   Dim linear = elem_linear(e, y->rank, shape, at);
   int64_t stride = contract_coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
   if (contract_coefficient(linear, index[c->row1 - 1]) != 1 || stride < 0) return false;
-  bool many = ie_is_const(c->n) && c->n->value >= COLUMNS_MANY && c->acc == DT_F32 &&
-              c->phases < 2 && (!ie_is_const(c->m) || c->m->value >= COLUMNS_MANY);
+  bool wide = c->acc == DT_F32 || c->acc == DT_I32;
+  bool many = ie_is_const(c->n) && c->n->value >= COLUMNS_MANY && wide && c->phases < 2 &&
+              (!ie_is_const(c->m) || c->m->value >= COLUMNS_MANY);
   return many || stride % 4096 == 0;
 }
 
@@ -473,7 +474,7 @@ static void *gemm_match(Lowering *lo, const Node *fused) {
   contract_packed_dot(c, &g->p);
   contract_scales(c);
   if (!contract_swap(c, &g->h, &g->p, &g->rows))
-    g->p.rows_contiguous = !c->word && rows_are_contiguous(c, &g->h);
+    g->p.rows_contiguous = rows_are_contiguous(c, &g->h);
   return g;
 }
 
