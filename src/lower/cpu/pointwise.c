@@ -15,6 +15,7 @@
 #include "loop/prove.h"
 
 enum { PIECE = 4096, ROWS = 4, WIDE_PART = 32, BYTES = 4, WORDS = 4 };
+enum { PIECES_MOST = 16, ITEMS_FEW = 12 };
 
 // plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and
 // the last one are cut into tiles.  across: lanes go along the axis that is read, for a short last
@@ -89,6 +90,24 @@ bool pointwise_is_flat(const ElementBuilder *e) {
   return flat;
 }
 
+// Elements of the axes before `outer`; 0: not known.
+static int64_t items_before(const Nest *t, int outer) {
+  int64_t n = 1;
+  for (int i = 0; i < outer; i++)
+    if (!ie_is_const(t->shape[i]) || !ck_mul(n, t->shape[i]->value, &n)) return 0;
+  return n;
+}
+
+// Whether an item also has the axis before those that it has, of `inner` elements together: where
+// these are few, items of many pieces cost less than finding each one's place.
+static bool takes_axis(const Nest *t, int64_t piece, int64_t inner) {
+  Dim next = t->shape[t->outer - 1];
+  if (!ie_is_const(next)) return false;
+  int64_t all = inner * next->value;
+  return all <= piece / 4 || (inner <= piece / 16 && all <= piece * PIECES_MOST &&
+                              items_before(t, t->outer - 1) >= ITEMS_FEW);
+}
+
 // Axes are shared out from the first one on until what is left is about a piece; a long last axis
 // is cut.
 static void plan_nest(ElementBuilder *e, int64_t piece, Nest *t) {
@@ -102,9 +121,7 @@ static void plan_nest(ElementBuilder *e, int64_t piece, Nest *t) {
   Dim last = t->shape[t->rank - 1];
   t->outer = t->rank - 1;
   int64_t inner = ie_is_const(last) ? last->value : piece;
-  while (t->outer > 0 && ie_is_const(t->shape[t->outer - 1]) &&
-         inner * t->shape[t->outer - 1]->value <= piece / 4)
-    inner *= t->shape[--t->outer]->value;
+  while (t->outer > 0 && takes_axis(t, piece, inner)) inner *= t->shape[--t->outer]->value;
   bool is_long =
       t->outer == t->rank - 1 && (ie_is_const(last) ? last->value > 2 * piece : !t->outer);
   t->chunks = is_long ? ie_ceildiv(p, last, ie_const(p, piece)) : p->one;
