@@ -226,22 +226,93 @@ static bool is_zero(const Value *x, int64_t i) {
   return dtype_is_float(x->dtype) ? val_f64(x, i) == 0 : val_i64(x, i) == 0;
 }
 
+// The bits of an element that are not all 0 where it is not 0; 0: bits do not tell.
+static uint64_t value_bits(DType t) {
+  switch (t) {
+  case DT_BOOL:
+  case DT_U8:
+  case DT_I8: return UINT8_MAX;
+  case DT_U16:
+  case DT_I16: return UINT16_MAX;
+  case DT_F16:
+  case DT_BF16: return INT16_MAX;
+  case DT_U32:
+  case DT_I32: return UINT32_MAX;
+  case DT_F32: return INT32_MAX;
+  case DT_U64:
+  case DT_I64: return UINT64_MAX;
+  case DT_F64: return INT64_MAX;
+  default: return 0;
+  }
+}
+
+// Places of elements that are not 0 among `len` from `first` on; no more than `most` are wanted.  A
+// place is written before it is known to be one, so that nothing is guessed.
+#define FIND_BITS(T)                                                                               \
+  for (int64_t j = 0; j < len && n < most; j++) {                                                  \
+    place[n] = j;                                                                                  \
+    n += (((const T *)x->data)[first + j] & bits) != 0;                                            \
+  }                                                                                                \
+  return n
+
+static int64_t find_places(const Value *x, uint64_t bits, int64_t first, int64_t len, int64_t most,
+                           int64_t *place) {
+  int64_t n = 0, bytes = bits ? dtype_bits(x->dtype) / 8 : 0;
+  if (bytes == 1) {
+    FIND_BITS(uint8_t);
+  }
+  if (bytes == 2) {
+    FIND_BITS(uint16_t);
+  }
+  if (bytes == 4) {
+    FIND_BITS(uint32_t);
+  }
+  if (bytes == 8) {
+    FIND_BITS(uint64_t);
+  }
+  for (int64_t j = 0; j < len && n < most; j++)
+    if (!is_zero(x, first + j)) place[n++] = j;
+  return n;
+}
+
+#define COUNT_BITS(T)                                                                              \
+  for (int64_t i = 0; i < x->n; i++) n += (((const T *)x->data)[i] & bits) != 0;                   \
+  return n
+
+static int64_t count_places(const Value *x, uint64_t bits) {
+  int64_t n = 0, bytes = bits ? dtype_bits(x->dtype) / 8 : 0;
+  if (bytes == 1) {
+    COUNT_BITS(uint8_t);
+  }
+  if (bytes == 2) {
+    COUNT_BITS(uint16_t);
+  }
+  if (bytes == 4) {
+    COUNT_BITS(uint32_t);
+  }
+  if (bytes == 8) {
+    COUNT_BITS(uint64_t);
+  }
+  for (int64_t i = 0; i < x->n; i++) n += !is_zero(x, i);
+  return n;
+}
+
+// Row by row along the last axis; the coordinates of a row are counted up.
 tenon_status eval_non_zero(Eval *e) {
   TRY(eval_need(e, 0, "X", TENON_DTYPE_NONE));
   const Value *x = e->in[0];
-  int64_t n = 0, col = 0;
-  for (int64_t i = 0; i < x->n; i++) n += !is_zero(x, i);
+  uint64_t bits = value_bits(x->dtype);
+  int64_t n = count_places(x, bits), col = 0, at[MAX_RANK] = {0};
+  int last = x->rank - 1;
   Value *y;
   TRY(eval_out(e, 0, DT_I64, 2, (int64_t[]){x->rank, n}, &y));
-  int64_t *out = y->data;
-  for (int64_t i = 0; i < x->n && x->rank; i++) {
-    if (is_zero(x, i)) continue;
-    int64_t rest = i;
-    for (int d = x->rank - 1; d >= 0; d--) {
-      out[d * n + col] = rest % x->dims[d];
-      rest /= x->dims[d];
-    }
-    col++;
+  int64_t *out = y->data, len = x->rank ? x->dims[last] : 0;
+  for (int64_t first = 0; len && first < x->n && col < n; first += len) {
+    int64_t found = find_places(x, bits, first, len, n - col, out + last * n + col);
+    for (int d = 0; d < last; d++)
+      for (int64_t i = 0; i < found; i++) out[d * n + col + i] = at[d];
+    col += found;
+    for (int d = last - 1; d >= 0 && ++at[d] == x->dims[d]; d--) at[d] = 0;
   }
   return TENON_OK;
 }
