@@ -123,6 +123,7 @@ bool contract_is_expensive(const Node *n);
 typedef struct ContractProbe {
   bool ok;
   bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
+  int32_t lhs_size;           // operations of an element of lhs
   bool lhs_looked_up;         // reading lhs takes statements, as of an index from data
   bool rows_contiguous;       // rows are contiguous in the result, columns strided
   bool lhs_k_contiguous;      // lhs is contiguous in the last axis of K

@@ -18,6 +18,7 @@ enum {
   ITEMS_FEW = 12,
   ITEMS_MANY = 64,
   STAGED_TILES = 4,
+  LHS_FEW = 3,
   ROWS_FEW = 4,
   AHEAD = 2048,
   AHEAD_FAR = 8192
@@ -240,8 +241,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && (m > 4 || c->swapped) &&
                  s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
-  bool costs = (!p->lhs_plain && panels > 1) || p->lhs_looked_up || c->guarded || c->strided ||
-               c->divided_rows || (c->word && !c->direct);
+  bool costs = (!p->lhs_plain && (panels > 1 || p->lhs_size > LHS_FEW)) || p->lhs_looked_up ||
+               c->guarded || c->strided || c->divided_rows || (c->word && !c->direct);
   bool collide = p->lhs_k_contiguous && rows_collide(c, bytes, s->rows);
   s->stage_lhs = one_k(c) && (s->stage_rhs ? p->lhs_looked_up : costs || collide) &&
                  s->rows * (k + 32) * bytes <= t->l2 / 2;

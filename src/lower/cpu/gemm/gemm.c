@@ -326,6 +326,7 @@ ContractProbe contract_probe(Contraction *c) {
   r.ok = a && (b || c->weight);
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
+  r.lhs_size = a->size;
   c->divided_rows = r.lhs_plain ? divides_by_size(a->index, true, true) : reads_by_quotient(a, 0);
   for (int k = 0; r.lhs_plain && k < c->nk && !r.divisor; k++) {
     find_divisor(a->index, at.k[k], &r.divisor);
@@ -370,6 +371,26 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   return many || stride % 4096 == 0;
 }
 
+// The parts' ends of a concatenation that begins at a place; those of a part that is one itself are
+// between them.  False: they are not all known, or too many.
+static bool cut_parts(Contraction *c, const Node *n, int axis, int64_t end, int depth) {
+  enum { DEPTH = 16 };
+  int rank = type_of(n)->rank;
+  int64_t at = ((const concat_attrs *)n->attrs)->axis;
+  if ((at < 0 ? at + rank : at) != axis || depth > DEPTH) return true;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const Node *part = n->src[i];
+    Dim size = type_of(part)->dims[axis];
+    if (part->op == OP_concat && !cut_parts(c, part, axis, end, depth + 1)) return false;
+    if (!ie_is_const(size) || c->ncuts == CONTRACT_CUTS) return false;
+    end += size->value;
+    bool inside = ie_is_const(c->k[c->nk - 1]) && end < c->k[c->nk - 1]->value;
+    if (size->value && inside && (!c->ncuts || end > c->cut[c->ncuts - 1]))
+      c->cut[c->ncuts++] = end;
+  }
+  return true;
+}
+
 // Where lhs is made element by element of a concatenation along the last contracted axis, its
 // parts' ends.
 static void find_cuts(Contraction *c) {
@@ -387,15 +408,7 @@ static void find_cuts(Contraction *c) {
     if (!next) return;
     n = next;
   }
-  if (n->op != OP_concat || c->groups > 1 || type_of(n)->rank != rank) return;
-  int64_t at = ((const concat_attrs *)n->attrs)->axis, end = 0;
-  if ((at < 0 ? at + rank : at) != axis) return;
-  for (uint32_t i = 0; i + 1 < n->nsrc && c->ncuts < CONTRACT_CUTS; i++) {
-    Dim size = type_of(n->src[i])->dims[axis];
-    if (!ie_is_const(size)) return;
-    end += size->value;
-    if (size->value) c->cut[c->ncuts++] = end;
-  }
+  if (n->op == OP_concat && c->groups == 1 && type_of(n)->rank == rank) cut_parts(c, n, axis, 0, 0);
 }
 
 // A contracted axis that lhs reads in pieces is several loops.  Constant weights are packed in any
