@@ -19,6 +19,7 @@ enum {
   ITEMS_MANY = 64,
   STAGED_TILES = 4,
   LHS_FEW = 3,
+  MASKED_BYTES = 64,
   ROWS_FEW = 4,
   AHEAD = 2048,
   AHEAD_FAR = 8192
@@ -222,6 +223,12 @@ static bool one_k(const Contraction *c) {
   return ok;
 }
 
+// Whether the last panel's columns would cost every panel a slow masked load in each step.
+static bool masks_cost(const Contraction *c, const LowerTarget *t, const GemmSchedule *s) {
+  bool ragged = !ie_is_const(c->n) || c->n->value % s->cols != 0;
+  return ragged && t->vector_bytes < MASKED_BYTES && known(c->m, 256) >= STAGED_TILES * s->rows;
+}
+
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p,
                      bool expensive, const ScheduleGiven *given, GemmSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
@@ -238,8 +245,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   bool asks_blocks = schedule_is_given(given, "k_block");
   if (!(asks_blocks && !s->k_block) && choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->cols);
-  s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && (m > 4 || c->swapped) &&
-                 s->cols * k * bytes <= t->l2 / 2;
+  s->stage_rhs = !c->weight && (!p->rhs_plain || masks_cost(c, t, s)) && one_k(c) && !c->guarded &&
+                 (m > 4 || c->swapped) && s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
   bool costs = (!p->lhs_plain && (panels > 1 || p->lhs_size > LHS_FEW)) || p->lhs_looked_up ||
                c->guarded || c->strided || c->divided_rows || (c->word && !c->direct);

@@ -352,7 +352,7 @@ ContractProbe contract_probe(Contraction *c) {
 // Whether the first result is contiguous in the last axis of the rows, as channels first are.  Sums
 // of a few columns are stored in place all the same, unless they lie at a distance that is not
 // known yet or push each other out of the cache: cache lines 4096 bytes apart share a place in it.
-enum { COLUMNS_MANY = 8 };
+enum { COLUMNS_MANY = 8, REGISTERS_MANY = 32 };
 
 static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   ElementBuilder *e = c->e;
@@ -365,7 +365,9 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   Dim linear = elem_linear(e, y->rank, shape, at);
   int64_t stride = contract_coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
   if (contract_coefficient(linear, index[c->row1 - 1]) != 1 || stride < 0) return false;
-  bool wide = c->acc == DT_F32 || c->acc == DT_I32;
+  // A tile of few pixels would fill few lanes.
+  bool high = !c->depthwise || c->e->lo->target.vector_registers >= REGISTERS_MANY;
+  bool wide = c->acc == DT_F32 || (c->acc == DT_I32 && high);
   bool many = ie_is_const(c->n) && c->n->value >= COLUMNS_MANY && wide && c->phases < 2 &&
               (!ie_is_const(c->m) || c->m->value >= COLUMNS_MANY);
   return many || stride % 4096 == 0;

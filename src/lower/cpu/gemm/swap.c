@@ -13,8 +13,8 @@
 
 #include "loop/prove.h"
 
-enum { DEPTH = 16, LINE = 1024, PAD = 16 };  // of expressions; in bytes; in elements
-enum { LANES_LEAST = 4 };                    // where a transposition gains nothing
+enum { DEPTH = 16, LINE = 1024, PAD = 16 };   // of expressions; in bytes; in elements
+enum { LANES_LEAST = 4, MASKED_BYTES = 64 };  // where a transposition gains nothing
 
 static bool one_tap(const Contraction *c) {
   if (c->transposed || c->depthwise || c->sides) return false;
@@ -98,9 +98,13 @@ static bool lies_along(Contraction *c, ContractEpilogue *h, int first, int last,
   return x && (skinny || strided(c) || (r.contiguous && !r.other));
 }
 
-// Lanes that stay empty cost more than a transposed tile.
-static bool worth(const Contraction *c, Dim n) {
+// Lanes that stay empty cost more than a transposed tile, and so do stores under a mask, which are
+// slow without AVX-512.
+static bool worth(const Contraction *c, Dim n, bool plain) {
   int64_t lanes = MAX(c->e->lo->target.vector_bytes / elem_bytes(c->acc), 1);
+  bool whole = ie_is_const(n) && n->value % (2 * lanes) == 0;
+  if (plain && !whole && !is_skinny(c) && c->e->lo->target.vector_bytes < MASKED_BYTES)
+    return false;
   if (!ie_is_const(n)) return true;
   int64_t filled = (n->value + lanes - 1) / lanes * lanes;
   return n->value >= lanes / 2 && filled * 3 <= n->value * 4;
@@ -122,7 +126,7 @@ bool contract_swap(Contraction *c, ContractEpilogue *h, ContractProbe *p, PackSp
   if (first >= last) return false;
   Dim n = c->e->pool->one;
   for (int i = first; i < last; i++) n = ie_mul(c->e->pool, n, c->out[i]);
-  if (!worth(c, n) || !pack_rows(c, pack)) return false;
+  if (!worth(c, n, plain) || !pack_rows(c, pack)) return false;
   const Node *lhs = c->lhs;
   AxisMap axis[MAX_RANK];
   c->swapped = true;
