@@ -19,6 +19,7 @@
 #include "eval/ml.h"
 #include "eval/movement.h"
 #include "eval/norm.h"
+#include "eval/paged.h"
 #include "eval/quant.h"
 #include "eval/reduce.h"
 #include "eval/rnn.h"
