@@ -83,6 +83,7 @@ class LLM:
     :param context: tokens of one request, prompt included; None is the model's, 4096 at most.
     :param sequences: requests that run at the same time; others wait.
     :param requests: running and waiting together.
+
     :param batch: tokens of a step.
     :param pages: of the KV cache, 32 tokens each.
     :param memory_limit: bytes besides the mapped weights; 0 is none.
