@@ -7,8 +7,8 @@
 static Node *bytes_of(Build *b, const Weight *w) {
   Source *s = arena_new(&b->g->arena, Source);
   *s = (Source){.label = "<weights>",
-                .file = {.bytes = w->data, .size = w->bytes},
-                .opened = true};  // by the model, which outlives the graph
+                .file = {.bytes = w->data, .size = w->bytes, .mapped = b->m->files->file.mapped},
+                .opened = true};  // by the model, which outlives the graph and closes the file
   vec_push(&b->g->arena, &b->g->source, s);
   int64_t dims[] = {w->dims[0], w->bytes / w->dims[0]};
   return node_const_source(b->g, DT_U8, 2, dims, s, 0, w->bytes, w->name);

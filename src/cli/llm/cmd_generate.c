@@ -226,6 +226,7 @@ static void print_answers(Generate *g) {
 }
 
 static void print_speed(const Generate *g) {
+  fflush(stdout);  // the text comes first where both are one terminal
   EngineStats s = engine_stats(g->llm->engine);
   double prefill = g->first - g->began, decode = g->ended - g->first;
   fprintf(

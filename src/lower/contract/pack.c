@@ -25,7 +25,7 @@ enum {
   TILE = 16,
   LINES = 8,
   LANES = 32,
-  IN_PLACE = 1 << 20
+  IN_PLACE = 1 << 17  // bytes: a mapping of its own costs less than the copy
 };
 
 typedef struct PackLoop {
