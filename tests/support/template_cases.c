@@ -95,6 +95,9 @@ const TemplateCase template_cases[] = {
      .text =
          G("%x: f32[30, 512]", "!r u8[70, 288]\n  %m = const u8[] {55}\n  %w = bit_and(%r, %m)\n"
                                "  %y = mat_mul_blocks(%x, %w) type=q4_0 k=512\n  return %y\n")},
+    {.name = "blocks_gather",
+     .text = G("%i: i64[6]", "!r u8[70, 288]\n  %m = const u8[] {55}\n  %w = bit_and(%r, %m)\n"
+                             "  %y = gather_blocks(%w, %i) type=q4_0 k=512\n  return %y\n")},
     {.name = "blocks_quantize",
      .base = "blocks=2",
      .text = G("%x: f32[3, 640]", "  %y = quantize_blocks(%x)\n  return %y\n")},
