@@ -16,8 +16,9 @@
 
 // What may be written out: rows of tiles times taps times unrolled steps.  Kernels of up to 11 taps
 // with common padding stay below.  A step of a depthwise kernel loads vectors of both operands, and
-// guards those of the last columns; without FMA instructions a step is a call.
-enum { WRITTEN_MOST = 1024, DEPTHWISE_STEP = 3, EMULATED_STEP = 2 };
+// guards those of the last columns; without FMA instructions a step is a call.  A step is about 64
+// bytes of code with AVX-512: 64 KiB of code with what is around.
+enum { WRITTEN_MOST = 960, DEPTHWISE_STEP = 3, EMULATED_STEP = 2 };
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
 static Dim add(Tiler *t, Dim a, Dim b) { return ie_add(t->e->pool, a, b); }
