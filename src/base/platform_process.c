@@ -130,9 +130,10 @@ void process_stop(int64_t pid) {
 int process_end(Process *p, bool by_force) {
   int status = 0;
   if (p->pid <= 0) return 0;
+  // Before its pipes close: what still writes would end by SIGPIPE first.
+  if (by_force) kill((pid_t)p->pid, SIGKILL);
   if (p->in >= 0) close(p->in);
   close(p->out);
-  if (by_force) kill((pid_t)p->pid, SIGKILL);
   while (waitpid((pid_t)p->pid, &status, 0) < 0 && errno == EINTR) continue;
   p->pid = 0;
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
