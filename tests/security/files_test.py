@@ -14,7 +14,8 @@ passed, failures = 0, []
 
 # What is given for an input, by its option or by the positionals' name.
 FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "MODEL ...": "m.onnx", "A [B]": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
-         "weights": "w.npz", "times": "p.json", "constant": "x=x.npy"}
+         "weights": "w.npz", "times": "p.json", "constant": "x=x.npy", "file": "text.txt", "TEMPLATE": "t.jinja", "messages": "messages.json", "tools": "tools.json", "lines": "lines.jsonl"}
+TEXTS = {"text.txt": "one\n", "t.jinja": "{{ messages }}", "messages.json": "[]", "tools.json": "[]", "lines.jsonl": '{"messages": []}\n'}
 # The least that makes a command write a short while later, and the output's ending where one is needed.
 MORE = {"bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": []}
 ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "cache": ".kernels"}, "trace": {"bench": ".json"},
@@ -60,6 +61,8 @@ def make_files():
         head += b" " * (-(len(head) + 11) % 64) + b"\n"
         f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(16))
     shutil.copy("x.npy", "in.npz")  # either format is read
+    for name, text in TEXTS.items():
+        with open(name, "w") as f: f.write(text)
     os.makedirs("suite/test_a")
     shutil.copy("m.onnx", "suite/test_a/model.onnx")
 
