@@ -116,7 +116,9 @@ static tenon_status next_text(Llm *l, LlmStream *s, int32_t token, bool last, Di
   StrBuf b;
   strbuf_init(&b, &l->step);
   strbuf_put(&b, (Str){s->held, s->nheld});
-  if (token >= 0) TRY(token_stream_next(&s->text, token, &b, d));
+  // Models have more rows of logits than tokens where the vocabulary was padded: no text.
+  if (token >= 0 && token < tokenizer_size(l->tokenizer))
+    TRY(token_stream_next(&s->text, token, &b, d));
   if (last) token_stream_end(&s->text, &b);
   Str text = {strbuf_text(&b), b.n};
   int64_t at = s->nstop ? find_stop(s, text) : -1;

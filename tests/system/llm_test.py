@@ -87,6 +87,16 @@ def test_text():
     check(never["text"] == a["text"], "a stop text that does not come", never)
 
 
+def test_padding():
+    # A token that only pads the vocabulary has no text, and ends nothing.
+    padded = tiny_llm.make(os.path.join(FOLDER.name, "padded"), padding=125)
+    out, _ = run("generate", padded, "-p", "Hello", "-n", 100, "--ignore-end", "--temperature", 50, "--json")
+    a = json.loads(out)
+    check(len(a["tokens"]) == 100 and max(a["tokens"]) >= tiny_llm.VOCAB, "tokens of the padding", a)
+    known = [t for t in a["tokens"] if t < tiny_llm.BYTES]  # special ones have no text either: token n is byte n
+    check(a["text"] == bytes(known).decode(errors="replace"), "their text", a)
+
+
 def test_chat():
     out, _ = run("chat", MODEL, "-n", 20, stdin=b"Hello\nAgain\n")
     first = answer("--chat", "-p", "Hello", "-n", 20)
@@ -145,6 +155,6 @@ def test_wrong_input():
     check("model.safetensors" in err, "a cut file", err)
 
 
-for test in (test_answers, test_batches, test_text, test_chat, test_perplexity, test_bench, test_wrong_input): test()
+for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_perplexity, test_bench, test_wrong_input): test()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

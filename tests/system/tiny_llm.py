@@ -1,7 +1,8 @@
-"""tiny_llm.py FOLDER [SEED] -- a language model of random weights as Hugging Face saves one, by the standard library alone.
+"""tiny_llm.py FOLDER [SEED [PADDING]] -- a language model of random weights as Hugging Face saves one, by the standard library alone.
 
 Two layers of the Llama architecture, with grouped queries, and a byte-level tokenizer without merges.  Its answers mean
-nothing, and depend on every weight, position and key: what an engine does wrong changes them.
+nothing, and depend on every weight, position and key: what an engine does wrong changes them.  PADDING rows of the
+vocabulary have no token, as published models have them.
 """
 import json, math, os, random, struct, sys
 
@@ -19,7 +20,7 @@ def byte_letters():
     return [chr(b) if b in plain else chr(next(spare)) for b in range(256)]
 
 
-def tensors(seed):
+def tensors(seed, vocab):
     """(name, shape, values), in f32."""
     rng = random.Random(seed)
 
@@ -30,7 +31,7 @@ def tensors(seed):
     def norm(name):
         return name, [HIDDEN], [1 + rng.gauss(0, 0.1) for _ in range(HIDDEN)]
 
-    yield matrix("model.embed_tokens.weight", VOCAB, HIDDEN, 8.0)
+    yield matrix("model.embed_tokens.weight", vocab, HIDDEN, 8.0)
     for i in range(LAYERS):
         at = f"model.layers.{i}."
         yield norm(at + "input_layernorm.weight")
@@ -43,20 +44,20 @@ def tensors(seed):
         yield matrix(at + "mlp.up_proj.weight", FFN, HIDDEN)
         yield matrix(at + "mlp.down_proj.weight", HIDDEN, FFN)
     yield norm("model.norm.weight")
-    yield matrix("lm_head.weight", VOCAB, HIDDEN, 4.0)
+    yield matrix("lm_head.weight", vocab, HIDDEN, 4.0)
 
 
 def write(folder, name, value):
     with open(os.path.join(folder, name), "w", encoding="utf-8") as f: json.dump(value, f, ensure_ascii=False)
 
 
-def make(folder, seed=1):
+def make(folder, seed=1, padding=0):
     os.makedirs(folder, exist_ok=True)
     end = BYTES
     write(folder, "config.json", {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": FFN,
         "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD,
-        "vocab_size": VOCAB, "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "vocab_size": VOCAB + padding, "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": end, "eos_token_id": end, "torch_dtype": "float32"})
     write(folder, "generation_config.json", {"bos_token_id": end, "eos_token_id": [end, end + 2]})
     write(folder, "tokenizer.json", {
@@ -73,7 +74,7 @@ def make(folder, seed=1):
     write(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": SPECIAL[0],
                                             "chat_template": CHAT})
     header, blobs, at = {}, [], 0
-    for name, shape, values in tensors(seed):
+    for name, shape, values in tensors(seed, VOCAB + padding):
         data = struct.pack(f"<{len(values)}f", *values)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
         blobs.append(data)
@@ -84,4 +85,4 @@ def make(folder, seed=1):
     return folder
 
 
-if __name__ == "__main__": make(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+if __name__ == "__main__": make(sys.argv[1], *map(int, sys.argv[2:4]))
