@@ -147,6 +147,7 @@ static Node *delta(Build *b, Node *x) {
 Node *lm_recurrent(Build *b, Node *x) {
   if (b->paged)
     return graph_fail(b->g, TENON_EUNSUPPORTED, NOWHERE,
-                      "recurrent layers have no paged form yet; build the plain graph");
+                      "models with recurrent layers cannot generate yet; `tenon run` computes whole "
+                      "sequences");
   return b->s->layer[b->layer].mixer == LLM_MAMBA2 ? mamba2(b, x) : delta(b, x);
 }
