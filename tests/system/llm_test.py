@@ -5,7 +5,7 @@ The same request must give the same tokens and log-probabilities whatever runs b
 drafts, cached beginnings.  Wrong input must be an error that says what is wrong.  Needs nothing but the standard library.
 The last line is `N passed, N failed`.
 """
-import json, math, os, subprocess, sys, tempfile
+import json, math, os, re, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tiny_llm
@@ -105,6 +105,24 @@ def test_chat():
     check(first["prompt_tokens"] > 5, "the template was applied", first)
 
 
+def closed(*args, stdin=None):
+    """Standard error of a run whose reader has gone before it began."""
+    there, here = os.pipe()
+    os.close(there)
+    p = subprocess.run([TENON, *map(str, args)], stdout=here, stderr=subprocess.PIPE, input=stdin, timeout=300)
+    os.close(here)
+    check(p.returncode == 0, f"{args[0]} without a reader: exit status {p.returncode}", p.stderr)
+    return p.stderr.decode(errors="replace")
+
+
+def test_closed_output():
+    # What nobody reads is not computed.
+    err = closed("generate", MODEL, "-p", "Hello", "-n", 400, "--ignore-end", "--draft", 0, "-v")
+    made = re.search(r"; (\d+) tokens,", err)
+    check(made and int(made[1]) < 50, "generating ends with its reader", err)
+    closed("chat", MODEL, "-n", 50, stdin=b"Hello\nAgain\n")
+
+
 def test_perplexity():
     path = os.path.join(FOLDER.name, "text.txt")
     text = "The quick brown fox jumps over the lazy dog. " * 40
@@ -138,7 +156,8 @@ def test_wrong_input():
         (2, "'bench-llm'", None),
     ]
     for rc, says, args in cases:
-        _, err = run("generate", MODEL, *args, rc=rc) if args is not None else run("bench-lm", MODEL, rc=rc)
+        out, err = run("generate", MODEL, *args, rc=rc) if args is not None else run("bench-lm", MODEL, rc=rc)
+        check(not out, f"{says}: nothing on standard output", out)
         check(says in err, says, err)
     _, err = run("generate", os.path.join(FOLDER.name, "nothing"), "-p", "x", rc=1)
     check("nothing" in err, "a missing model", err)
@@ -155,6 +174,7 @@ def test_wrong_input():
     check("model.safetensors" in err, "a cut file", err)
 
 
-for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_perplexity, test_bench, test_wrong_input): test()
+for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_closed_output, test_perplexity, test_bench,
+             test_wrong_input): test()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

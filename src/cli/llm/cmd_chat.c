@@ -52,7 +52,7 @@ static tenon_status answer(Chat *t, StrBuf *out) {
                         .sampler = t->sampler,
                         .logprobs = -1};
   TRY(llm_submit(t->llm, &r, &c->diag, &id));
-  while (engine_busy(t->llm->engine)) {
+  while (engine_busy(t->llm->engine) && !ferror(stdout)) {
     TRY(llm_step(t->llm, &c->diag));
     for (int32_t i = 0; i < t->llm->nevents; i++) {
       serve_print(t->llm->event[i].text);
@@ -64,10 +64,10 @@ static tenon_status answer(Chat *t, StrBuf *out) {
 }
 
 // A message that cannot be answered (the context is full, the template refuses it) ends the chat
-// with its reason, unless somebody sits at the terminal.
+// with its reason; so does an answer that nobody reads.
 static tenon_status talk(Chat *t) {
   StrBuf line, text;
-  while (read_line(t, &line)) {
+  while (!ferror(stdout) && read_line(t, &line)) {
     if (!line.n) continue;
     if (!str_is_utf8(strbuf_str(&line)))
       return fail(&t->cli->diag, TENON_EFORMAT, NOWHERE, "a message is not UTF-8");

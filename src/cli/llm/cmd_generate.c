@@ -153,12 +153,12 @@ static void take_event(Generate *g, const LlmEvent *ev) {
   if (ev->finish) j->finish = ev->finish;
 }
 
-// All jobs, as many at once as the engine has room for.
+// All jobs, as many at once as the engine has room for.  Ends early when nobody reads the answer.
 static tenon_status run_jobs(Generate *g) {
   Diag *d = &g->cli->diag;
   int64_t next = 0;
   g->began = serve_seconds(g->cli);
-  while (next < g->njobs || engine_busy(g->llm->engine)) {
+  while ((next < g->njobs || engine_busy(g->llm->engine)) && !ferror(stdout)) {
     for (; next < g->njobs && engine_has_room(g->llm->engine); next++) {
       LlmRequest r = request_of(g, &g->job[next], next);
       TRY(llm_submit(g->llm, &r, d, &g->job[next].id));
@@ -226,7 +226,9 @@ static void print_answers(Generate *g) {
 }
 
 static void print_speed(const Generate *g) {
-  fflush(stdout);  // the text comes first where both are one terminal
+  // The text comes first where both are one terminal.  After an error its end stays for main, which
+  // learns the reason from it.
+  if (!ferror(stdout)) fflush(stdout);
   EngineStats s = engine_stats(g->llm->engine);
   double prefill = g->first - g->began, decode = g->ended - g->first;
   fprintf(
@@ -358,7 +360,7 @@ static int generate(Generate *g) {
   if (opt_given(g->cli, OPT_generate_check_same)) return check_same(g);
   s = run_jobs(g);
   if (s) {
-    if (g->stream) putchar('\n');
+    if (g->stream && g->job[0].text.n) putchar('\n');
     return cli_exit_of(s);
   }
   print_answers(g);
