@@ -75,6 +75,39 @@ class _Request:
         self.done = finish is not None
 
 
+class _Stream:
+    """The pieces of an answer.  A generator would not do: closed before its first piece, it runs no code, and its
+    request would stay."""
+
+    def __init__(self, llm: "LLM", number: int) -> None:
+        self._llm, self._number, self._ended = llm, number, False
+        self._request = llm._live[number]
+
+    def __iter__(self) -> "_Stream":
+        return self
+
+    def __next__(self) -> Piece:
+        if self._ended:
+            raise StopIteration
+        try:
+            piece = self._llm._next(self._request)
+        except BaseException:  # an interrupt, too
+            self.close()
+            raise
+        if piece.finish_reason is not None:
+            self.close()
+        return piece
+
+    def close(self) -> None:
+        """Ends the request if it still runs."""
+        self._ended = True
+        self._llm._drop(self._number)
+
+    def __del__(self) -> None:
+        if not self._ended:
+            self.close()
+
+
 class LLM:
     """An open language model: a GGUF file, or a folder with config.json, safetensors files and tokenizer.json.
 
@@ -119,6 +152,8 @@ class LLM:
         progress: Union[None, bool, ProgressFunction] = None,
     ) -> None:
         self._handle, self._process = 0, os.getpid()
+        self._lock = threading.RLock()
+        self._live: Dict[int, _Request] = {}
         if kv_dtype not in KV_TYPES:
             raise InvalidError(f"kv_dtype is one of {', '.join(KV_TYPES)}, not {kv_dtype!r}")
         watch = Watch(bar_for(progress))
@@ -152,12 +187,11 @@ class LLM:
             raise watch.failure
         check(status, error)
         self._handle = handle.value or 0
-        self._lock = threading.RLock()
-        self._live: Dict[int, _Request] = {}
 
     def close(self) -> None:
-        """Frees the model; a second call does nothing."""
-        handle, self._handle = self._handle, 0
+        """Frees the model, after the step that another thread may be in; a second call does nothing."""
+        with self._lock:
+            handle, self._handle = self._handle, 0
         _ffi.free("tenon_llm_close", handle, self._process)
 
     def __del__(self) -> None:
@@ -256,28 +290,20 @@ class LLM:
 
     def _drop(self, number: int) -> None:
         """Forgets a request, which is cancelled if it still runs."""
-        request = self._live.pop(number, None)
-        if request is not None and not request.done and self._handle:
-            _ffi.lib.tenon_llm_cancel(self._handle, number, None)
+        with self._lock:
+            request = self._live.pop(number, None)
+            if request is not None and not request.done and self._handle:
+                _ffi.lib.tenon_llm_cancel(self._handle, number, None)
 
-    def _pieces(self, number: int) -> Iterator[Piece]:
-        request = self._live[number]
-        try:
-            while True:
-                with self._lock:
-                    while not request.pieces:
-                        self._step()
-                    piece = request.pieces.popleft()
-                yield piece
-                if piece.finish_reason is not None:
-                    return
-        finally:
-            with self._lock:
-                self._drop(number)
+    def _next(self, request: _Request) -> Piece:
+        with self._lock:
+            while not request.pieces:
+                self._step()
+            return request.pieces.popleft()
 
     def _answer(self, number: int) -> Answer:
         request = self._live[number]
-        pieces = list(self._pieces(number))
+        pieces = list(_Stream(self, number))
         tokens = [p for p in pieces if p.token is not None]
         return Answer(
             "".join(p.text for p in pieces),
@@ -291,7 +317,7 @@ class LLM:
     def _run(self, prompt: Prompt, stream: bool, options: Mapping[str, Any]) -> Union[Answer, Iterator[Piece]]:
         with self._lock:
             number = self._submit(prompt, **options)
-        return self._pieces(number) if stream else self._answer(number)
+        return _Stream(self, number) if stream else self._answer(number)
 
     def generate(
         self, prompts: Union[Prompt, Sequence[Prompt]], *, stream: bool = False, **options: Any
@@ -306,7 +332,7 @@ class LLM:
             (how many of the most probable tokens, 0 to 20), ``prompt_logprobs``, ``parse_special``, ``add_special``,
             ``priority``, ``salt``.
         """
-        one = isinstance(prompts, str) or not prompts or not isinstance(prompts[0], (str, list, tuple))
+        one = isinstance(prompts, str) or len(prompts) == 0 or not isinstance(prompts[0], (str, list, tuple))
         if one:
             return self._run(prompts, stream, options)  # type: ignore[arg-type]
         if stream:
@@ -414,22 +440,25 @@ class LLM:
     def stats(self) -> Dict[str, int]:
         """Counts since the model was opened: steps, tokens, cached tokens, preemptions, drafts, pages."""
         counts = _ffi.LlmCounts()
-        _ffi.lib.tenon_llm_stats(self._open(), C.byref(counts))
+        with self._lock:
+            _ffi.lib.tenon_llm_stats(self._open(), C.byref(counts))
         return {name: getattr(counts, name) for name, *_ in counts._fields_}
 
     @property
     def memory(self) -> Dict[str, int]:
         """Bytes by what they are for, all reserved at the start.  ``weights`` are mapped and not in ``total``."""
         found = _ffi.LlmBytes()
-        _ffi.lib.tenon_llm_memory(self._open(), C.byref(found))
+        with self._lock:
+            _ffi.lib.tenon_llm_memory(self._open(), C.byref(found))
         return {name: getattr(found, name) for name, *_ in found._fields_}
 
     @property
     def info(self) -> Dict[str, Union[str, int]]:
         """Architecture, tokenizer, vocabulary, context, layers, bytes."""
         found = _ffi.LlmInfo()
-        _ffi.lib.tenon_llm_describe(self._open(), C.byref(found))
-        values = {name: getattr(found, name) for name, *_ in found._fields_}
+        with self._lock:
+            _ffi.lib.tenon_llm_describe(self._open(), C.byref(found))
+            values = {name: getattr(found, name) for name, *_ in found._fields_}
         return {name: v.decode() if isinstance(v, bytes) else v for name, v in values.items()}
 
 

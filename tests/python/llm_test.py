@@ -74,6 +74,33 @@ class LanguageModel(unittest.TestCase):
         self.assertEqual(self.llm.stats["cancelled"], before + 1)
         self.assertEqual(self.llm.stats["running"], 0)
 
+    def test_a_stream_that_nobody_reads_is_cancelled(self):
+        before = self.llm.stats["cancelled"]
+        self.llm.generate("Hello", max_tokens=400, ignore_end=True, stream=True).close()
+        self.llm.generate("Hello", max_tokens=400, ignore_end=True, stream=True)  # and one that is dropped
+        self.llm.generate("x", max_tokens=2)
+        self.assertEqual(self.llm.stats["cancelled"], before + 2)
+        self.assertEqual(self.llm.stats["running"] + self.llm.stats["waiting"], 0)
+
+    def test_closing_waits_for_the_step_of_a_thread(self):
+        for _ in range(5):
+            llm, seen, failures = tenon.LLM(self.path, threads=1), threading.Event(), []
+
+            def work():
+                try:
+                    for _ in llm.generate("Hello", max_tokens=500, ignore_end=True, stream=True): seen.set()
+                except tenon.InvalidError as error: failures.append(str(error))
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            seen.wait(60)
+            llm.close()
+            thread.join()
+            self.assertEqual(failures, ["the model is closed"])
+
+    def test_an_array_is_a_prompt(self):
+        self.assertEqual(self.llm.generate(np.array([1, 2, 3]), max_tokens=4), self.llm.generate([1, 2, 3], max_tokens=4))
+
     def test_threads_share_a_model(self):
         prompts = [f"thread {i}" for i in range(6)]
         want = [self.llm.generate(p, max_tokens=30, ignore_end=True) for p in prompts]
