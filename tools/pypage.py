@@ -73,7 +73,8 @@ def members(text, node, owner):
         if not isinstance(m, ast.FunctionDef) or (m.name.startswith("_") and m.name != "__call__"): continue
         marks = [getattr(d, "id", getattr(d, "attr", "")) for d in m.decorator_list]
         if "setter" in marks or not ast.get_docstring(m): continue
-        name = f"{owner[0].lower() + owner[1:]}.{m.name}" if m.name != "__call__" else owner[0].lower() + owner[1:]
+        value = owner.lower() if owner.isupper() else owner[0].lower() + owner[1:]
+        name = f"{value}.{m.name}" if m.name != "__call__" else value
         said = "" if "property" in marks else f"```python\n{signature(text, m, name)}\n```\n\n"
         yield f"#### `{owner}.{m.name}`\n\n{said}{doc_of(m, f'{owner}.{m.name}')}\n"
 

@@ -146,8 +146,9 @@ static Node *delta(Build *b, Node *x) {
 
 Node *lm_recurrent(Build *b, Node *x) {
   if (b->paged)
-    return graph_fail(b->g, TENON_EUNSUPPORTED, NOWHERE,
-                      "models with recurrent layers cannot generate yet; `tenon run` computes whole "
-                      "sequences");
+    return graph_fail(
+        b->g, TENON_EUNSUPPORTED, NOWHERE,
+        "models with recurrent layers cannot generate yet; `tenon run` computes whole "
+        "sequences");
   return b->s->layer[b->layer].mixer == LLM_MAMBA2 ? mamba2(b, x) : delta(b, x);
 }
