@@ -141,6 +141,12 @@ def test_bench():
         check(a.get(key, 0) > 0, key, a)
 
 
+def test_bench_of_little():
+    for prompt, tokens in ((0, 0), (0, 1), (1, 0), (1, 2), (511, 511)):
+        a = json.loads(run("bench-llm", MODEL, "-p", prompt, "-n", tokens, "-r", 1, "--threads", 1, "--json")[0])
+        check((a["prefill_tokens_per_s"] > 0) == (prompt > 0) and (a["decode_tokens_per_s"] > 0) == (tokens > 0), "what was asked for", a)
+
+
 def test_wrong_input():
     cases = [
         (1, "the prompt is empty", ["-p", ""]),
@@ -174,7 +180,7 @@ def test_wrong_input():
     check("model.safetensors" in err, "a cut file", err)
 
 
-for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_closed_output, test_perplexity, test_bench,
+for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_closed_output, test_perplexity, test_bench, test_bench_of_little,
              test_wrong_input): test()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -39,7 +39,7 @@ static tenon_status time_request(BenchLlm *b, int32_t ntokens, int32_t more, dou
 static tenon_status measure(BenchLlm *b) {
   double warm;
   TRY(time_request(b, MAX(b->prompt, 1), 1, &warm));
-  TRY(time_request(b, 1, MIN(b->generate + 1, 4), &warm));
+  if (b->generate) TRY(time_request(b, 1, MIN(b->generate, 4), &warm));
   for (int32_t i = 0; i < b->rounds; i++) {
     if (b->prompt) TRY(time_request(b, b->prompt, 1, &b->prefill[i]));
     if (b->generate) TRY(time_request(b, 1, b->generate, &b->decode[i]));
@@ -111,7 +111,7 @@ static tenon_status run(BenchLlm *b) {
   b->generate = (int32_t)opt_int(c, OPT_bench_llm_tokens, 64);
   b->rounds = (int32_t)opt_int(c, OPT_bench_llm_rounds, 3);
   LlmServeOptions o = {.sequences = 1, .draft = -1};
-  o.context = MAX(b->prompt + 1, b->generate + 1);
+  o.context = MAX(MAX(b->prompt, b->generate), 1) + 1;
   double begin = serve_seconds(c);
   TRY(serve_open(c, &o, &b->llm));
   b->open_seconds = serve_seconds(c) - begin;
