@@ -776,9 +776,10 @@ typedef struct tenon_llm_options {
   const char *target; /* NULL: "cpu" */
   int32_t threads;    /* 0 = all that affinity and cgroup allow */
   int32_t context;    /* tokens of one request, prompt included; 0: the model's, 4096 at most */
-  int32_t sequences;  /* requests that run at the same time; 0: 8.  Others wait */
-  int32_t requests;   /* running and waiting together; 0: 64, or twice `sequences` if more */
-  int32_t batch;      /* tokens of a step; 0: 512 */
+  int32_t sequences;  /* requests that run at the same time; 0: 8, at most 4096.  Others wait */
+  int32_t requests;   /* running and waiting together, at most 65536; 0: 64, or twice `sequences`
+                         if more */
+  int32_t batch;      /* tokens of a step; 0: 512, at most 1048576 */
   int32_t pages;      /* of the KV cache, 32 tokens each; 0: for `sequences` whole contexts, within
                          half of the machine's memory */
   int64_t memory_limit;    /* bytes of everything but mapped weights: `pages` follows; 0: none */

@@ -228,6 +228,19 @@ static tenon_status make_streams(Llm *l) {
 // ---- opening and closing ----
 
 static tenon_status check_options(const LlmServeOptions *o, Diag *d) {
+  // Before they are added and multiplied: the engine's own check comes behind its formula.
+  const struct {
+    const char *name;
+    int64_t size, most;
+  } size[] = {{"context", o->context, 1 << 24},
+              {"sequences", o->sequences, 4096},
+              {"requests", o->requests, 65536},
+              {"batch", o->batch, 1 << 20},
+              {"pages", o->pages, INT32_MAX / ENGINE_PAGE - 1}};
+  for (int64_t i = 0; i < ARRAY_LEN(size); i++)
+    if (size[i].size > size[i].most)
+      return fail(d, TENON_EINVAL, NOWHERE, "%s of %lld; at most %lld", size[i].name,
+                  (long long)size[i].size, (long long)size[i].most);
   if (o->context < 0 || o->sequences < 0 || o->requests < 0 || o->batch < 0 || o->pages < 0 ||
       o->memory_limit < 0 || o->threads < 0)
     return fail(d, TENON_EINVAL, NOWHERE, "a size of the options is negative");
