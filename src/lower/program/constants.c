@@ -189,7 +189,9 @@ tenon_status fill_constants(ProgBuilder *b) {
     int64_t align = prog_const_align(b->o->ndevices, k->dtype);
     int64_t phase = item->packed ? -1 : pack_phase(b->g, item->node, align, b->diag);
     item->in_place = phase >= 0;
-    if (item->in_place) total = (total + PAGE - 1) / PAGE * PAGE + phase;
+    // What lies before may be in place, and end anywhere.
+    int64_t whole = item->in_place ? PAGE : CONST_ALIGN;
+    total = (total + whole - 1) / whole * whole + (item->in_place ? phase : 0);
     k->offset = total;
     if (!const_size(k, item, &k->bytes) ||
         !ck_add(total, (k->bytes + CONST_ALIGN - 1) / CONST_ALIGN * CONST_ALIGN, &total))
@@ -197,7 +199,7 @@ tenon_status fill_constants(ProgBuilder *b) {
                   "the constants do not fit in 64 bits");
     if (k->bytes > largest) largest = k->bytes, at_work_node(item->node->name);
   }
-  b->p->constants_bytes = MAX(total, CONST_ALIGN);
+  b->p->constants_bytes = MAX((total + CONST_ALIGN - 1) / CONST_ALIGN * CONST_ALIGN, CONST_ALIGN);
   b->p->constants = mem_alloc(b->p->constants_bytes);
   if (!b->p->constants)
     return fail(b->diag, TENON_ENOMEM, NOWHERE, "out of memory for %lld bytes of constants",
