@@ -117,6 +117,21 @@ void arena_reset(Arena *a, ArenaMark m) {
   forbid(m.at, a->end - m.at);
 }
 
+void arena_clear(Arena *a) {
+  if (!a->head) return;
+  char *used = a->at, *first;
+  while (a->head->prev) {
+    pop_chunk(a);
+    used = a->head->used;
+  }
+  first = (char *)(a->head + 1);
+  a->at = first;
+  a->end = (char *)a->head + a->head->bytes;
+  allow(first, used - first);
+  memset(first, 0, (size_t)(used - first));
+  forbid(first, a->end - first);
+}
+
 void *vec_grow(Arena *a, void *old, int64_t n, int64_t *cap, int64_t elem_bytes) {
   int64_t more = *cap < 4 ? 8 : 0, bytes, old_bytes;
   if (!more && !ck_mul(*cap, 2, &more)) trap_raise(TENON_ENOMEM, "out of memory");

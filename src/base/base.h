@@ -113,6 +113,9 @@ typedef struct Diag {
 } Diag;
 
 void diag_init(Diag *d);
+// For findings that nobody reads: the thread's own, new at each call.  A Diag is large: where it is
+// no function's own, a thread pays for one.
+Diag *diag_unread(void);
 // Appends one line to the diagnostics and returns `code`, so that an error is one statement.
 tenon_status fail(Diag *d, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
 tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) PRINTF(4, 0);
@@ -202,6 +205,7 @@ void *arena_alloc_array(Arena *a, int64_t n, int64_t elem_bytes);  // product ch
 void *arena_dup(Arena *a, const void *p, int64_t bytes);
 ArenaMark arena_mark(Arena *a);
 void arena_reset(Arena *a, ArenaMark m);
+void arena_clear(Arena *a);  // everything in it is gone; its first chunk stays for what follows
 #define arena_new(a, T)      ((T *)arena_alloc((a), (int64_t)sizeof(T)))
 #define arena_array(a, T, n) ((T *)arena_alloc_array((a), (n), (int64_t)sizeof(T)))
 

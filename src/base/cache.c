@@ -143,7 +143,7 @@ bool cache_usable(const char *folder) {
 }
 
 static bool map_trusted(int dir, const char *folder, const char *name, bool shared, File *out) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   FileInfo info;
   int64_t size;
   int fd, err = platform->open_in(dir, name, &fd, &size);
@@ -154,8 +154,7 @@ static bool map_trusted(int dir, const char *folder, const char *name, bool shar
     say_file_not_used(folder);
     ok = false;
   }
-  diag_init(&quiet);
-  ok = ok && !file_map(fd, size, name, out, &quiet);
+  ok = ok && !file_map(fd, size, name, out, quiet);
   platform->close(fd);
   return ok;
 }
@@ -173,11 +172,10 @@ bool cache_open(const char *folder, const char *name, File *out) {
 }
 
 bool cache_write(const char *folder, const char *name, const Str *part, int nparts) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   char path[PATH_CAP];
-  diag_init(&quiet);
   if (cache_make(folder) || !cache_usable(folder) || !path_of(folder, name, path)) return false;
-  return !file_write_as(path, part, nparts, WRITE_PRIVATE | WRITE_CACHED, &quiet);
+  return !file_write_as(path, part, nparts, WRITE_PRIVATE | WRITE_CACHED, quiet);
 }
 
 // ---- one file ----
@@ -332,11 +330,10 @@ static void scan_one(Scan *s, const char *name, int64_t bytes, int64_t seconds) 
 
 // The folder is open while its files are listed, so a raised error ends here.
 static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t seconds) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Scan *s = ctx;
   Trap t;
-  diag_init(&quiet);
-  trap_enter(&t, &quiet);
+  trap_enter(&t, quiet);
   if (setjmp(t.env) == 0) {
     scan_one(s, name, bytes, seconds);
     t.status = TENON_OK;
@@ -431,14 +428,13 @@ void cache_tidy(const char *folder) {
   bool same = atomic_exchange(&last_folder, which) == which;
   if (same && last && now - last < (int64_t)SECONDS * 1000000000) return;
   atomic_store(&last_time, now);
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   CachePruned pruned;
   Arena a;
   Trap t;
-  diag_init(&quiet);
   arena_init(&a);
-  trap_enter(&t, &quiet);
-  if (setjmp(t.env) == 0) t.status = cache_prune(folder, cache_limit(), &a, &quiet, &pruned);
+  trap_enter(&t, quiet);
+  if (setjmp(t.env) == 0) t.status = cache_prune(folder, cache_limit(), &a, quiet, &pruned);
   trap_leave(&t);
   arena_deinit(&a);
 }

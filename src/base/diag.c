@@ -17,6 +17,12 @@ void diag_init(Diag *d) {
   d->text[0] = 0;
 }
 
+Diag *diag_unread(void) {
+  static _Thread_local Diag unread;
+  diag_init(&unread);
+  return &unread;
+}
+
 const char *status_name(tenon_status s) {
   switch (s) {
   case TENON_OK: return "ok";

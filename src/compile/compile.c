@@ -198,13 +198,13 @@ static tenon_status stages(Graph *g, const CompileOptions *o, CompileStage until
 // Bytes of the files that hold the model and its weights, and of constants in memory, as large as
 // they are in the model: a sparse tensor of few bytes does not ask for more by being dense.
 static int64_t weight_bytes(Graph *g) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   int64_t sum = 0;
   for (int64_t i = 0; i < g->source.n; i++) {
     Source *s = g->source.v[i];
-    diag_init(&quiet);
+    diag_init(quiet);
     // A file that is not there holds nothing; who reads it says so.
-    if (!source_open(s, &quiet) && !ck_add(sum, s->file.size, &sum)) sum = INT64_MAX;
+    if (!source_open(s, quiet) && !ck_add(sum, s->file.size, &sum)) sum = INT64_MAX;
   }
   for (int64_t i = 0; i < g->node.n; i++) {
     const ConstData *c = g->node.v[i]->op == OP_const ? g->node.v[i]->data : NULL;

@@ -137,9 +137,8 @@ static void feed_attr(Hasher *h, const AttrDesc *d, const void *attrs) {
 
 // Their bytes; false: they cannot be read, which whoever needs them says.
 static bool bytes_of(Hasher *h, const Node *n, const void **out) {
-  static _Thread_local Diag quiet;
-  diag_init(&quiet);
-  return !const_bytes(h->g, n, out, &quiet);
+  Diag *quiet = diag_unread();
+  return !const_bytes(h->g, n, out, quiet);
 }
 
 static bool is_text(const Node *n) { return type_of(n)->dtype == DT_STRING; }

@@ -134,13 +134,12 @@ static tenon_status find(const ProgramKey *k, Arena *a, Diag *d, Found *out) {
 }
 
 bool program_find(const ProgramKey *k, Arena *a, CompileReport *r) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Found f = {0};
   Trap t;
   if (!k->folder) return false;
-  diag_init(&quiet);
-  trap_enter(&t, &quiet);
-  if (setjmp(t.env) == 0) t.status = find(k, a, &quiet, &f);
+  trap_enter(&t, quiet);
+  if (setjmp(t.env) == 0) t.status = find(k, a, quiet, &f);
   trap_leave(&t);
   if (t.status) {
     file_close(&f.file);
@@ -196,15 +195,14 @@ static tenon_status make_entry(const ProgramKeeper *k, Arena *a, Diag *d, Str *o
 }
 
 static void write_entry(const ProgramKeeper *k) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Str entry;
   Arena a;
   Trap t;
   arena_init(&a);
-  diag_init(&quiet);
-  trap_enter(&t, &quiet);
+  trap_enter(&t, quiet);
   if (setjmp(t.env) == 0) {
-    t.status = make_entry(k, &a, &quiet, &entry);
+    t.status = make_entry(k, &a, quiet, &entry);
     if (!t.status && cache_store_program(k->key.folder, k->key.text, entry))
       cache_tidy(k->key.folder);
   }
@@ -245,7 +243,7 @@ static void copy_key(ProgramKeeper *k, const ProgramKey *key, const CompileRepor
 }
 
 void program_keep(const ProgramKey *key, const CompileOptions *o, const CompileReport *r) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Program *p = r->program;
   int64_t bytes;
   if (!key->folder || r->found || !p) return;
@@ -258,8 +256,7 @@ void program_keep(const ProgramKey *key, const CompileOptions *o, const CompileR
   p->keeper = k;
   p->stop_keeper = stop_keeper;
   Trap t;
-  diag_init(&quiet);
-  trap_enter(&t, &quiet);
+  trap_enter(&t, quiet);
   if (setjmp(t.env) == 0) {
     copy_key(k, key, r);
     t.status = platform->thread_start(run_keeper, k, &k->thread) ? TENON_EIO : TENON_OK;

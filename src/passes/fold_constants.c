@@ -18,6 +18,7 @@ typedef struct Folder {
   Pool *pool;     // NULL until there is much to do
   int64_t bytes;  // of all that was read so far
   Run run;
+  bool running;  // `run` is to be ended, also after an allocation that failed
   Diag quiet;
   bool unpacks;  // packed int4 weights, and nothing else
 } Folder;
@@ -112,6 +113,7 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   int64_t bytes, ops;
   budget_fold_left(&bytes, &ops);
   run_init(&f->run, f->pool, &f->quiet);
+  f->running = true;
   f->run.max_bytes = MIN(machine_memory() / 2, MAX(bytes, 1));
   f->run.ops_budget = ops;
   Value *out;
@@ -121,6 +123,7 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   if (r != n && r != g->poison && type_of(r) != type_of(n)) r = n;
   budget_fold(r != n && r->data ? r->data->bytes : 0, ops - MAX(f->run.ops_budget, 0));
   run_deinit(&f->run);
+  f->running = false;
   return r;
 }
 
@@ -137,6 +140,7 @@ tenon_status fold_constants(PassCtx *c, bool unpacks, bool *out_changed) {
     raised = false;
   }
   trap_leave(&t);
+  if (f->running) run_deinit(&f->run);
   pool_release(f->pool);
   if (raised) trap_again(t.status, c->g->diag->text);
   return t.status;

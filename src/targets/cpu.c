@@ -220,21 +220,19 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
 
 // The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.
 void *cpu_open(const TargetOptions *o) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Codegen *codegen;
-  diag_init(&quiet);
-  return codegen_shared(o->threads, &quiet, &codegen) ? NULL : codegen;
+  return codegen_shared(o->threads, quiet, &codegen) ? NULL : codegen;
 }
 
 void cpu_close(void *opened) { codegen_release(opened); }
 
 bool cpu_maker(int threads, Arena *a, CacheMaker *out) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   Codegen *codegen;
   Trap t;
-  diag_init(&quiet);
-  if (codegen_shared(threads, &quiet, &codegen)) return false;
-  trap_enter(&t, &quiet);
+  if (codegen_shared(threads, quiet, &codegen)) return false;
+  trap_enter(&t, quiet);
   if (setjmp(t.env) == 0) {
     *out = codegen_maker(codegen, a);
     t.status = TENON_OK;

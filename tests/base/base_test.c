@@ -106,6 +106,27 @@ TEST(arena_reset_clears_what_is_reused) {
   arena_deinit(&a);
 }
 
+TEST(arena_clear_keeps_the_first_chunk) {
+  Arena a;
+  arena_init(&a);
+  arena_clear(&a);
+  EXPECT_INT_EQ(a.total, 0);
+  uint8_t *first = arena_alloc(&a, 16000);
+  memset(first, 1, 16000);
+  int64_t total = a.total;
+  for (int round = 0; round < 3; round++) {
+    memset(arena_alloc(&a, 100000), 2, 100000);
+    memset(arena_alloc(&a, 300), 3, 300);
+    arena_clear(&a);
+    EXPECT_INT_EQ(a.total, total);
+    uint8_t *again = arena_alloc(&a, 16000);
+    EXPECT(again == first && all_zero(again, 16000));
+    memset(again, 4, 16000);
+  }
+  arena_deinit(&a);
+  EXPECT_INT_EQ(a.total, 0);
+}
+
 static void fill_to_limit(void *ctx) {
   for (;;) arena_alloc(ctx, 1000);
 }

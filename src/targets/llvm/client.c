@@ -398,7 +398,7 @@ static tenon_status say_broken(Codegen *c, int err, int end, Diag *d) {
 // A kernel whose process broke is kept as the request, among temporary files: the program reads it
 // from standard input.
 static void keep_request(const Codegen *c, const CodeRequest *r, Diag *d) {
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   char path[PATH_CAP];
   RequestParts all;
   const char *folder = getenv("TMPDIR");
@@ -408,9 +408,8 @@ static void keep_request(const Codegen *c, const CodeRequest *r, Diag *d) {
     hash = hash_bytes(all.part[i].p, all.part[i].n, hash + 1);
   int n = snprintf(path, sizeof path, "%s/tenon-%016llx.request",
                    folder && *folder ? folder : "/tmp", (unsigned long long)hash);
-  diag_init(&quiet);
   if (n < 0 || n >= (int)sizeof path) return;
-  if (file_write_parts(path, all.part, (int)ARRAY_LEN(all.part), &quiet)) return;
+  if (file_write_parts(path, all.part, (int)ARRAY_LEN(all.part), quiet)) return;
   diag_note(d, "the kernel is in %s: run it with", path);
   diag_note(d, "%s < %s > /dev/null", c->program, path);
 }
@@ -526,11 +525,10 @@ bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, const char *key, S
   int64_t entry;
   Arena a;
   Trap t;
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   volatile bool found = false;
-  diag_init(&quiet);
   arena_init(&a);
-  trap_enter(&t, &quiet);
+  trap_enter(&t, quiet);
   if (setjmp(t.env) == 0)
     found = cache_find(c->cache, key_of(c, &r, key, &a), &file, &code, &entry);
   trap_leave(&t);
@@ -594,14 +592,13 @@ static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, 
 static bool makes_code(BuildJob *j) {
   static const char small[] =
       "kernel @small (out %y: f32[1]) {\n parallel i < 1 {\n  store %y[i] = 1.0\n }\n}\n";
-  static _Thread_local Diag quiet;
+  Diag *quiet = diag_unread();
   if (atomic_load(&j->c->works)) return true;
   Code code[1] = {{0}};
   Str body[1] = {{0}};
   CodeRequest r = request_of(j->m, j->kind, STR(small));
   BuildJob one = {.c = j->c, .m = j->m, .kind = j->kind, .body = body, .out = code, .n = 1};
-  diag_init(&quiet);
-  bool ok = !ask(&one, 0, &r, &quiet);
+  bool ok = !ask(&one, 0, &r, quiet);
   if (body[0].p) mem_free((void *)(uintptr_t)body[0].p, body[0].n);
   atomic_store(&j->c->works, ok);
   return ok;
