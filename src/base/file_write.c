@@ -223,24 +223,46 @@ static int fill(Temp *temp, const Target *t, const Str *part, int nparts, int ho
   return err;
 }
 
-static int replace(const Target *t, const Str *part, int nparts, int how, bool *lost) {
-  Temp temp;
-  *lost = false;
+// A temporary file with all the bytes; none where that fails.
+static int prepare(const Target *t, const Str *part, int nparts, int how, Temp *temp) {
   // Never wider than the old file, not even for a moment.
   int mode = how & WRITE_PRIVATE ? 0600 : t->there ? t->old.mode & 0777 & ~022 : 0666;
   if (how & WRITE_EXECUTABLE && !t->there) mode |= mode >> 2 & 0111;
-  int err = create_temp(t->folder, mode | 0200, &temp);
+  int err = create_temp(t->folder, mode | 0200, temp);
   if (err) return err;
-  err = fill(&temp, t, part, nparts, how);
-  if (!err) {
-    AGAIN(err, platform->rename(temp.path, t->path));
-    *lost = err == ENOENT;
-  }
-  if (err)
-    discard(&temp);
-  else
-    platform->close(temp.fd);  // what was synced is safe, whatever this says
+  err = fill(temp, t, part, nparts, how);
+  if (err) discard(temp);
   return err;
+}
+
+static int put(const Target *t, Temp *temp, bool *lost) {
+  int err;
+  AGAIN(err, platform->rename(temp->path, t->path));
+  *lost = err == ENOENT;
+  if (err)
+    discard(temp);
+  else
+    platform->close(temp->fd);  // what was synced is safe, whatever this says
+  return err;
+}
+
+static int replace(const Target *t, const Str *part, int nparts, int how, bool *lost) {
+  Temp temp;
+  *lost = false;
+  int err = prepare(t, part, nparts, how, &temp);
+  return err ? err : put(t, &temp, lost);
+}
+
+static bool is_in_place(const Target *t) {
+  return t->fd >= 0 || (t->there && (!t->old.regular || !t->old.links));
+}
+
+static tenon_status synced(const Target *t, const char *path, Diag *d) {
+  int err;
+  AGAIN(err, platform->sync_folder(t->folder));
+  if (!err) return TENON_OK;
+  return fail(d, TENON_EIO, (Where){.file = path}, "written, but its folder cannot be synced: %s",
+              error_text(err).s);
 }
 
 static int write_in_place(const char *path, const Str *part, int nparts) {
@@ -266,8 +288,8 @@ tenon_status file_write_as(const char *path, const Str *part, int nparts, int ho
   Target t;
   int err = *path ? find_target(path, &t) : ENOENT;
   if (err) return cannot_write(d, path, -1, err);
-  bool in_place = t.fd >= 0 || (t.there && (!t.old.regular || !t.old.links)), lost = true;
-  if (in_place) {
+  bool lost = true;
+  if (is_in_place(&t)) {
     err = t.fd >= 0 ? write_parts(t.fd, part, nparts) : write_in_place(path, part, nparts);
     return err ? cannot_write(d, path, t.fd, err) : TENON_OK;
   }
@@ -276,9 +298,32 @@ tenon_status file_write_as(const char *path, const Str *part, int nparts, int ho
   // for a dead one.
   for (int i = 0; i < LOST_TRIES && lost; i++) err = replace(&t, part, nparts, how, &lost);
   if (err) return cannot_write(d, path, -1, err);
-  if (how & WRITE_CACHED) return TENON_OK;
-  AGAIN(err, platform->sync_folder(t.folder));
-  if (!err) return TENON_OK;
-  return fail(d, TENON_EIO, (Where){.file = path}, "written, but its folder cannot be synced: %s",
-              error_text(err).s);
+  return how & WRITE_CACHED ? TENON_OK : synced(&t, path, d);
+}
+
+tenon_status file_write_both(const char *const path[2], const Str bytes[2], Diag *d) {
+  Target t[2];
+  Temp temp[2];
+  bool lost;
+  for (int i = 0; i < 2; i++) {
+    int err = *path[i] ? find_target(path[i], &t[i]) : ENOENT;
+    if (err) return cannot_write(d, path[i], -1, err);
+  }
+  if (is_in_place(&t[0]) || is_in_place(&t[1])) {
+    TRY(file_write_parts(path[0], &bytes[0], 1, d));
+    return file_write_parts(path[1], &bytes[1], 1, d);
+  }
+  sweep(t[0].folder);
+  int err = prepare(&t[0], &bytes[0], 1, 0, &temp[0]);
+  if (err) return cannot_write(d, path[0], -1, err);
+  err = prepare(&t[1], &bytes[1], 1, 0, &temp[1]);
+  if (err) discard(&temp[0]);
+  if (err) return cannot_write(d, path[1], -1, err);
+  err = put(&t[0], &temp[0], &lost);
+  if (err) discard(&temp[1]);
+  if (err) return cannot_write(d, path[0], -1, err);
+  err = put(&t[1], &temp[1], &lost);
+  if (err) return cannot_write(d, path[1], -1, err);
+  TRY(synced(&t[0], path[0], d));
+  return synced(&t[1], path[1], d);
 }

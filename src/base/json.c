@@ -158,6 +158,28 @@ void json_null(JsonWriter *w) {
   strbuf_puts(w->out, "null");
 }
 
+tenon_status json_put(JsonWriter *w, const Json *v, Diag *d) {
+  bool object = v->kind == JSON_OBJECT;
+  switch (v->kind) {
+  case JSON_NULL: json_null(w); break;
+  case JSON_BOOL: json_bool(w, v->b); break;
+  case JSON_INT: json_i64(w, v->i); break;
+  case JSON_FLOAT: json_f64(w, v->f); break;
+  case JSON_STRING: json_str(w, v->s); break;
+  case JSON_ARRAY:
+  case JSON_OBJECT:
+    if (w->depth == JSON_DEPTH)
+      return fail(d, TENON_EINVAL, NOWHERE, "JSON nested deeper than %d levels", JSON_DEPTH);
+    begin(w, object ? '{' : '[', false);
+    for (int64_t i = 0; i < v->n; i++) {
+      if (object) json_key_str(w, v->key[i]);
+      TRY(json_put(w, &v->item[i], d));
+    }
+    end(w, object ? '}' : ']');
+  }
+  return TENON_OK;
+}
+
 // ---- reading ----
 enum { FEW_KEYS = 16 };
 
@@ -429,6 +451,19 @@ tenon_status json_parse(Arena *a, Str text, Diag *d, Json *out) {
   skip_space(&r);
   if (r.p != r.end) return bad(&r, r.p, "text after the value");
   return TENON_OK;
+}
+
+bool json_is_nothing(const Json *v) {
+  switch (v->kind) {
+  case JSON_NULL: return true;
+  case JSON_BOOL: return !v->b;
+  case JSON_INT: return v->i == 0;
+  case JSON_FLOAT: return v->f == 0;
+  case JSON_STRING: return v->s.n == 0;
+  case JSON_ARRAY:
+  case JSON_OBJECT: return v->n == 0;
+  }
+  return false;
 }
 
 const Json *json_get(const Json *object, const char *key) {

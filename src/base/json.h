@@ -64,6 +64,10 @@ struct Json {
   const Str *key;    // [n] of an object
 };
 MUST_USE tenon_status json_parse(Arena *a, Str text, Diag *d, Json *out);
+// Writes what was read.  EINVAL: that would be nested deeper than a reader takes; what was written
+// is then of no use.
+MUST_USE tenon_status json_put(JsonWriter *w, const Json *v, Diag *d);
+bool json_is_nothing(const Json *v);  // null, false, 0, or empty: what a key that is off may have
 const Json *json_get(const Json *object, const char *key);  // NULL when absent or not an object
 
 #endif

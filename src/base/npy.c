@@ -288,13 +288,14 @@ static tenon_status read_text(Arena *a, const Header *h, const Elem *e, const ch
   return TENON_OK;
 }
 
-static void read_numbers(Arena *a, const Header *h, const Elem *e, const char *src, NdArray *out) {
+static void read_numbers(Arena *a, const Header *h, const Elem *e, const char *src, bool loose,
+                         NdArray *out) {
   bool complex = out->dtype == DT_C64 || out->dtype == DT_C128;
   int64_t unit = complex ? e->bytes / 2 : e->bytes;  // what swaps and aligns
   bool swap = e->swap && unit > 1, turn = h->fortran && out->rank > 1;
   bool clean = out->dtype != DT_BOOL || bools_clean(src, out->n);
   out->data = src;
-  if (!swap && !turn && clean && aligned(src, unit)) return;
+  if (!swap && !turn && clean && (loose || aligned(src, unit))) return;
   char *copy = arena_alloc(a, MAX(out->bytes, 1));
   if (turn)
     transpose(copy, src, out, e->bytes);
@@ -307,6 +308,10 @@ static void read_numbers(Arena *a, const Header *h, const Elem *e, const char *s
 }
 
 tenon_status npy_read(Arena *a, Str bytes, Diag *d, NdArray *out) {
+  return npy_read_where(a, bytes, false, d, out);
+}
+
+tenon_status npy_read_where(Arena *a, Str bytes, bool loose, Diag *d, NdArray *out) {
   *out = (NdArray){.name = STR("")};
   Header h;
   Elem e;
@@ -332,7 +337,7 @@ tenon_status npy_read(Arena *a, Str bytes, Diag *d, NdArray *out) {
         (long long)out->n, (long long)e.bytes, (long long)have);
   if (out->bytes < have) return bad(d, h.data + out->bytes, "bytes after the last element");
   if (e.text) return read_text(a, &h, &e, bytes.p + h.data, d, out);
-  read_numbers(a, &h, &e, bytes.p + h.data, out);
+  read_numbers(a, &h, &e, bytes.p + h.data, loose, out);
   return TENON_OK;
 }
 

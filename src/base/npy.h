@@ -32,10 +32,15 @@ typedef struct NdArrayList {
 // The data lies in `bytes` where it can be used as it is, else in the arena.  Messages give byte
 // offsets.
 MUST_USE tenon_status npy_read(Arena *a, Str bytes, Diag *d, NdArray *out);
+// `loose`: numbers may lie where they are not aligned for their type.
+MUST_USE tenon_status npy_read_where(Arena *a, Str bytes, bool loose, Diag *d, NdArray *out);
 // Members in the archive's order; those that do not end in .npy are an error.
 MUST_USE tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out);
 // Either format, told apart by the first bytes.  An .npy becomes one array without a name.
 MUST_USE tenon_status nd_read(Arena *a, Str bytes, Diag *d, NdArrayList *out);
+// The same of a mapped file, which may be larger than memory: its pages leave memory as they are
+// read, and numbers may lie where they are not aligned for their type.
+MUST_USE tenon_status nd_read_mapped(Arena *a, Str bytes, Diag *d, NdArrayList *out);
 const NdArray *nd_find(const NdArrayList *l, Str name);  // NULL when absent
 // Turns a carrier into the wanted type: opaque bytes of its width, or integers that all fit a
 // sub-byte type.  An array that has the type already stays as it is; all else is an error: no value

@@ -4,10 +4,11 @@
 #include "base/platform.h"
 #include "base/zip.h"
 
-tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
+static tenon_status read_archive(Arena *a, Str bytes, bool mapped, Diag *d, NdArrayList *out) {
   *out = (NdArrayList){0};
   Zip z;
   TRY(zip_open(a, bytes, ZIP_LIMITS, d, &z));
+  z.mapped = mapped;
   out->v = arena_array(a, NdArray, z.n);
   for (int64_t i = 0; i < z.n; i++) {
     const ZipEntry *e = &z.entry[i];
@@ -19,7 +20,7 @@ tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
     Where outer = d->base;
     const char *label = str_printf(a, "%s(%.*s)", outer.file ? outer.file : "", STR_ARG(e->name));
     d->base.file = label;
-    tenon_status s = npy_read(a, member, d, &out->v[i]);
+    tenon_status s = npy_read_where(a, member, mapped, d, &out->v[i]);
     d->base = outer;
     TRY(s);
     out->v[i].name = (Str){e->name.p, e->name.n - 4};
@@ -28,13 +29,25 @@ tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
   return TENON_OK;
 }
 
-tenon_status nd_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
+tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
+  return read_archive(a, bytes, false, d, out);
+}
+
+static tenon_status read_either(Arena *a, Str bytes, bool mapped, Diag *d, NdArrayList *out) {
   *out = (NdArrayList){0};
-  if (bytes.n >= 2 && !memcmp(bytes.p, "PK", 2)) return npz_read(a, bytes, d, out);
+  if (bytes.n >= 2 && !memcmp(bytes.p, "PK", 2)) return read_archive(a, bytes, mapped, d, out);
   out->v = arena_new(a, NdArray);
-  TRY(npy_read(a, bytes, d, out->v));
+  TRY(npy_read_where(a, bytes, mapped, d, out->v));
   out->n = 1;
   return TENON_OK;
+}
+
+tenon_status nd_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
+  return read_either(a, bytes, false, d, out);
+}
+
+tenon_status nd_read_mapped(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
+  return read_either(a, bytes, true, d, out);
 }
 
 // The archive is laid out in one block of known capacity; pages that stay unused cost nothing.

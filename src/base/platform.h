@@ -114,6 +114,8 @@ MUST_USE tenon_status file_map(int fd, int64_t size, const char *path, File *out
 MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
 // The same of parts that follow one another.
 MUST_USE tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d);
+// Two files that belong together: neither is replaced before both are on the disk.
+MUST_USE tenon_status file_write_both(const char *const path[2], const Str bytes[2], Diag *d);
 enum {
   WRITE_EXECUTABLE = 1,  // a program
   WRITE_PRIVATE = 2,     // nobody else may read or write it, whatever the mode of the old file
@@ -128,7 +130,9 @@ typedef struct FileSwept {
   int64_t n, bytes;
 } FileSwept;
 FileSwept file_sweep(const char *folder);
-bool file_is_temporary(const char *name);        // the name of a file that is being written
+bool file_is_temporary(const char *name);  // the name of a file that is being written
+// The first cap - 1 bytes of a file of the system's, ended by a NUL; "" where it cannot be read.
+void file_small(const char *path, char *out, int64_t cap);
 int fd_write(int fd, const void *p, int64_t n);  // all of it: 0 or an errno value
 
 // ---- a folder for what another program writes (temp_folder.c) ---- Among the system's temporary

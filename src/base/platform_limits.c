@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 // The first bytes of a small file, NUL-terminated; "" when it cannot be read.
-static void read_small(const char *path, char *out, int64_t cap) {
+void file_small(const char *path, char *out, int64_t cap) {
   int fd;
   int64_t size, got = 0;
   out[0] = 0;
@@ -39,7 +39,7 @@ static bool next_number(const char **at, int64_t *out) {
 static void each_cgroup(const char *name, void (*see)(const char *text, int64_t *least),
                         int64_t *least) {
   char groups[4096], path[4096 + 128], text[64];
-  read_small("/proc/self/cgroup", groups, sizeof(groups));
+  file_small("/proc/self/cgroup", groups, sizeof(groups));
   char *group = strncmp(groups, "0::", 3) ? strstr(groups, "\n0::") : groups - 1;
   if (!group) return;
   group += 4;
@@ -47,7 +47,7 @@ static void each_cgroup(const char *name, void (*see)(const char *text, int64_t 
   for (char *cut = group + strlen(group); cut; cut = strrchr(group, '/')) {
     *cut = 0;
     snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
-    read_small(path, text, sizeof(text));
+    file_small(path, text, sizeof(text));
     see(text, least);
   }
 }
@@ -94,8 +94,8 @@ int machine_threads(void) {
   const char *q = quota, *p = period;
   int64_t quota_us, period_us;
   each_cgroup("cpu.max", see_cpu_max, &cpus);
-  read_small("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof(quota));
-  read_small("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof(period));
+  file_small("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof(quota));
+  file_small("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof(period));
   if (next_number(&q, &quota_us) && next_number(&p, &period_us))
     see_quota(quota_us, period_us, &cpus);
   return (int)MAX(1, MIN(cpus, INT_MAX));
@@ -123,7 +123,7 @@ int64_t machine_memory(void) {
       bytes = sum;
   }
   each_cgroup("memory.max", see_bytes, &bytes);
-  read_small("/sys/fs/cgroup/memory/memory.limit_in_bytes", text, sizeof(text));
+  file_small("/sys/fs/cgroup/memory/memory.limit_in_bytes", text, sizeof(text));
   see_bytes(text, &bytes);
   atomic_store_explicit(&known, bytes, memory_order_relaxed);
   return bytes;

@@ -30,6 +30,7 @@ typedef struct Zip {
   Str bytes;
   const ZipEntry *entry;
   int64_t n;
+  bool mapped;  // of a mapped file: its pages leave memory again as checksums are verified
 } Zip;
 
 // Decodes the directory.  Refused: damaged or contradictory headers, encryption, several disks,

@@ -1,67 +1,19 @@
-// escape.c -- strings of the model in XML, DOT and script, and how wide they are.
+// escape.c -- strings of the model in DOT and script, and how wide they are (XML: base/markup.c).
 //
 // Guarantees: whatever the bytes, the output is well-formed UTF-8 and cannot leave the place it is
 //             put in:
 // text cannot become markup, a label cannot end its quotes.
 #include "view/view.h"
 
-// The next character of s from *i on; bytes that are not UTF-8 give U+FFFD, one for each.
-static uint32_t next_char(Str s, int64_t *i) {
-  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-  uint8_t c = (uint8_t)s.p[(*i)++];
-  if (c < 0x80) return c;
-  int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-  if (c < 0xc2 || c > 0xf4 || *i + more > s.n) return 0xfffd;
-  uint32_t u = c & (0x3fu >> more);
-  for (int k = 0; k < more; k++) {
-    uint8_t d = (uint8_t)s.p[*i + k];
-    if ((d & 0xc0) != 0x80) return 0xfffd;
-    u = u << 6 | (d & 0x3f);
-  }
-  if (u < least[more] || u > 0x10ffff || (u >= 0xd800 && u <= 0xdfff)) return 0xfffd;
-  *i += more;
-  return u;
-}
-
-static void put_char(StrBuf *b, uint32_t u) {
-  char c[4];
-  int n = u < 0x80 ? 1 : u < 0x800 ? 2 : u < 0x10000 ? 3 : 4;
-  if (n == 1) c[0] = (char)u;
-  for (int k = n - 1; k > 0; k--, u >>= 6) c[k] = (char)(0x80 | (u & 0x3f));
-  if (n > 1) c[0] = (char)((0xf00 >> n) | u);
-  strbuf_put(b, (Str){c, n});
-}
-
-// Characters that text must not hold as they are: controls, the directional overrides that make
-// text read otherwise than it is, and what XML has no way to write.
-static bool is_unwanted(uint32_t u) {
-  return u < 0x20 || (u >= 0x7f && u < 0xa0) || (u >= 0x202a && u <= 0x202e) ||
-         (u >= 0x2066 && u <= 0x2069) || (u & 0xfffe) == 0xfffe;
-}
-
-void escape_xml(StrBuf *b, Str s) {
-  for (int64_t i = 0; i < s.n;) {
-    uint32_t u = next_char(s, &i);
-    switch (u) {
-    case '&': strbuf_puts(b, "&amp;"); break;
-    case '<': strbuf_puts(b, "&lt;"); break;
-    case '>': strbuf_puts(b, "&gt;"); break;
-    case '"': strbuf_puts(b, "&quot;"); break;
-    case '\'': strbuf_puts(b, "&#39;"); break;
-    default: put_char(b, is_unwanted(u) ? 0xfffd : u);
-    }
-  }
-}
-
 // Graphviz reads character references in labels as HTML does, so & is written as one.
 void escape_dot(StrBuf *b, Str s) {
   for (int64_t i = 0; i < s.n;) {
-    uint32_t u = next_char(s, &i);
+    uint32_t u = markup_next(s, &i);
     if (u == '"' || u == '\\') strbuf_putc(b, '\\');
     if (u == '&')
       strbuf_puts(b, "&amp;");
     else
-      put_char(b, is_unwanted(u) ? 0xfffd : u);
+      markup_put(b, markup_unwanted(u) ? 0xfffd : u);
   }
 }
 
@@ -89,13 +41,13 @@ static double char_width(uint32_t u) {
 double view_text_width(const char *s, double size) {
   Str t = str_of(s);
   double w = 0;
-  for (int64_t i = 0; i < t.n;) w += char_width(next_char(t, &i));
+  for (int64_t i = 0; i < t.n;) w += char_width(markup_next(t, &i));
   return w * size;
 }
 
 static int64_t count_chars(Str s) {
   int64_t n = 0;
-  for (int64_t i = 0; i < s.n; n++) next_char(s, &i);
+  for (int64_t i = 0; i < s.n; n++) markup_next(s, &i);
   return n;
 }
 
@@ -108,9 +60,9 @@ const char *view_text_cut(const char *s, int64_t most, Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
   for (int64_t i = 0; i < t.n; k++) {
-    uint32_t u = next_char(t, &i);
+    uint32_t u = markup_next(t, &i);
     if (k == head) strbuf_puts(&b, "\xe2\x80\xa6");
-    if (k < head || k >= n - tail) put_char(&b, u);
+    if (k < head || k >= n - tail) markup_put(&b, u);
   }
   return strbuf_text(&b);
 }

@@ -14,6 +14,7 @@
 #ifndef TENON_VIEW_VIEW_H
 #define TENON_VIEW_VIEW_H
 
+#include "base/markup.h"
 #include "base/json.h"
 #include "analyse/explain.h"
 #include "plan/plan.h"
@@ -218,8 +219,6 @@ void view_write_json(const View *v, StrBuf *out);       // what the page shows, 
 void view_put_optimised(JsonWriter *w, const View *v);  // v->opt, as the value of a key
 
 // ---- escape.c ----
-// Text for XML content and double-quoted attributes: markup escaped, what XML forbids replaced.
-void escape_xml(StrBuf *b, Str s);
 // Between the quotes of a DOT string that is a label.
 void escape_dot(StrBuf *b, Str s);
 // JSON that is safe inside <script>: no < > & remains.

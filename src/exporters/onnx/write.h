@@ -2,8 +2,8 @@
 #ifndef TENON_EXPORTERS_ONNX_WRITE_H
 #define TENON_EXPORTERS_ONNX_WRITE_H
 
+#include "base/proto.h"
 #include "exporters/export.h"
-#include "exporters/onnx/proto.h"
 
 // The operator set that is written at least: the first whose forms are ours (axes as operands,
 // blocks of scales).

@@ -10,7 +10,7 @@
 // Not checked here: anything that needs two messages to see (names that resolve, versions, op
 // semantics).
 #include "frontends/onnx/onnx.h"
-#include "frontends/onnx/wire.h"
+#include "base/wire.h"
 
 #define BIT(n) ((uint64_t)1 << (n))
 

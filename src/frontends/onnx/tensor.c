@@ -9,7 +9,7 @@
 //             bools
 // are 0 or 1.  Does not: align.  What lies in the file may lie at any address.
 #include "frontends/onnx/onnx.h"
-#include "frontends/onnx/wire.h"
+#include "base/wire.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw tensor data is little-endian");
 

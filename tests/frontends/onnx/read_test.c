@@ -4,8 +4,8 @@
 // library would write.
 #include "test.h"
 #include "base/platform.h"
+#include "base/wire.h"
 #include "frontends/onnx/onnx.h"
-#include "frontends/onnx/wire.h"
 
 #include <dirent.h>
 #include <stdlib.h>

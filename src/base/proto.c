@@ -1,5 +1,5 @@
 // proto.c -- protobuf messages under construction (proto.h).
-#include "exporters/onnx/proto.h"
+#include "base/proto.h"
 
 enum { BORROW_FROM = 4096, WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_32 = 5 };
 
@@ -8,7 +8,7 @@ void proto_init(Proto *p, Arena *a) {
   strbuf_init(&p->tail, a);
 }
 
-static void put_varint(Proto *p, uint64_t v) {
+void proto_varint(Proto *p, uint64_t v) {
   char byte[10];
   int n = 0;
   do {
@@ -20,12 +20,12 @@ static void put_varint(Proto *p, uint64_t v) {
 }
 
 static void put_tag(Proto *p, int field, int wire) {
-  put_varint(p, (uint64_t)field << 3 | (uint64_t)wire);
+  proto_varint(p, (uint64_t)field << 3 | (uint64_t)wire);
 }
 
 void proto_int(Proto *p, int field, int64_t v) {
   put_tag(p, field, WIRE_VARINT);
-  put_varint(p, (uint64_t)v);
+  proto_varint(p, (uint64_t)v);
 }
 
 void proto_float(Proto *p, int field, float v) {
@@ -56,13 +56,13 @@ static void put_piece(Proto *p, Str s) {
 
 void proto_bytes(Proto *p, int field, Str s) {
   put_tag(p, field, WIRE_BYTES);
-  put_varint(p, (uint64_t)s.n);
+  proto_varint(p, (uint64_t)s.n);
   put_piece(p, s);
 }
 
 void proto_message(Proto *p, int field, Proto *m) {
   put_tag(p, field, WIRE_BYTES);
-  put_varint(p, (uint64_t)m->total);
+  proto_varint(p, (uint64_t)m->total);
   for (int64_t i = 0; i < m->part.n; i++) put_piece(p, m->part.v[i]);
   put_piece(p, strbuf_str(&m->tail));
 }

@@ -9,8 +9,8 @@
 // is limited, and the structs of one input take at most a fixed multiple of its bytes
 // (WIRE_GROWTH): arrays are counted before they are made, and a message type says how short a sound
 // one can be.
-#ifndef TENON_FRONTENDS_ONNX_WIRE_H
-#define TENON_FRONTENDS_ONNX_WIRE_H
+#ifndef TENON_BASE_WIRE_H
+#define TENON_BASE_WIRE_H
 
 #include "base/base.h"
 
@@ -54,6 +54,7 @@ typedef struct WireField {
   uint16_t number;         // below 64
   uint16_t at, count_at;   // offsets in the struct
   uint8_t kind;            // WireKind
+  uint32_t most;           // elements of a kind with many; 0: any number
 } WireField;
 
 // Called when a message has been read, with its bytes.  Bit n of `seen` tells that field n was
@@ -95,6 +96,30 @@ MUST_USE tenon_status wire_decode(WireReader *r, const WireMessage *type, const 
                                   Str bytes, void *out);
 // An error at a byte of the input, with the messages around it named.
 tenon_status wire_fail(const WireReader *r, const void *place, const char *fmt, ...) PRINTF(3, 4);
+
+// ---- one field after the other, for readers without a table ----
+typedef enum {
+  WT_VARINT = 0,
+  WT_FIXED64 = 1,
+  WT_BYTES = 2,
+  WT_GROUP = 3,
+  WT_END_GROUP = 4,
+  WT_FIXED32 = 5
+} WireType;
+
+typedef struct WireItem {
+  const uint8_t *start;
+  uint32_t number;
+  WireType type;   // WT_GROUP: a group, which was stepped over
+  uint64_t value;  // varint, fixed
+  Str body;        // the bytes of the value, for every type but groups
+} WireItem;
+
+typedef struct WireCursor {
+  const uint8_t *at, *end;
+} WireCursor;
+// Reads one field and moves c->at, which is not c->end.
+MUST_USE tenon_status wire_next(const WireReader *r, WireCursor *c, WireItem *out);
 
 // ---- varints ----
 // Reads one and moves *at; NULL, or what is wrong with it.

@@ -10,34 +10,12 @@
 // Needs:      a Trap set by the caller, for memory.
 // Guarantees: no byte outside the input is read; depth and memory are bounded (wire.h).
 // Does not:   keep unknown fields, or know ONNX.
-#include "frontends/onnx/wire.h"
+#include "base/wire.h"
 
 #include <stdio.h>
 
-typedef enum {
-  WT_VARINT = 0,
-  WT_FIXED64 = 1,
-  WT_BYTES = 2,
-  WT_GROUP = 3,
-  WT_END_GROUP = 4,
-  WT_FIXED32 = 5
-} WireType;
-
 // Messages of memory name parts of the graph and what encloses them; what lies deeper is too many.
 enum { GRAPH_DEPTH = 2 };
-
-// One field as written.
-typedef struct Item {
-  const uint8_t *start;
-  uint32_t number;
-  WireType type;
-  uint64_t value;  // varint, fixed
-  Str body;        // the bytes of the value, for every type
-} Item;
-
-typedef struct Cursor {
-  const uint8_t *at, *end;
-} Cursor;
 
 // How each kind is written: singly, and packed where it may be.
 static const struct {
@@ -104,7 +82,7 @@ int64_t wire_count_varints(Str run) {
   return n;
 }
 
-static tenon_status read_tag(const WireReader *r, Cursor *c, Item *out) {
+static tenon_status read_tag(const WireReader *r, WireCursor *c, WireItem *out) {
   uint64_t tag = 0;
   out->start = c->at;
   const char *wrong = wire_varint(&c->at, c->end, &tag);
@@ -122,7 +100,7 @@ static tenon_status read_tag(const WireReader *r, Cursor *c, Item *out) {
   return TENON_OK;
 }
 
-static tenon_status read_fixed(const WireReader *r, Cursor *c, int64_t bytes, Item *out) {
+static tenon_status read_fixed(const WireReader *r, WireCursor *c, int64_t bytes, WireItem *out) {
   if (c->end - c->at < bytes)
     return wire_fail(r, out->start,
                      "field %u: %lld bytes run past the end of the message (%lld left)",
@@ -133,7 +111,7 @@ static tenon_status read_fixed(const WireReader *r, Cursor *c, int64_t bytes, It
   return TENON_OK;
 }
 
-static tenon_status read_length(const WireReader *r, Cursor *c, Item *out) {
+static tenon_status read_length(const WireReader *r, WireCursor *c, WireItem *out) {
   uint64_t n = 0;
   const uint8_t *place = c->at;
   const char *wrong = wire_varint(&c->at, c->end, &n);
@@ -147,7 +125,7 @@ static tenon_status read_length(const WireReader *r, Cursor *c, Item *out) {
   return TENON_OK;
 }
 
-static tenon_status read_plain(const WireReader *r, Cursor *c, Item *out) {
+static tenon_status read_plain(const WireReader *r, WireCursor *c, WireItem *out) {
   const uint8_t *from = c->at;
   switch (out->type) {
   case WT_VARINT: {
@@ -166,14 +144,14 @@ static tenon_status read_plain(const WireReader *r, Cursor *c, Item *out) {
 }
 
 // Steps over a group whose start has been read.
-static tenon_status skip_group(const WireReader *r, Cursor *c, const Item *start) {
+static tenon_status skip_group(const WireReader *r, WireCursor *c, const WireItem *start) {
   uint32_t open[WIRE_GROUP_DEPTH];
   int depth = 0;
   open[depth++] = start->number;
   while (depth > 0) {
     if (c->at == c->end)
       return wire_fail(r, start->start, "group %u is never ended", start->number);
-    Item it;
+    WireItem it;
     TRY(read_tag(r, c, &it));
     if (it.type == WT_END_GROUP) {
       if (it.number != open[depth - 1])
@@ -190,7 +168,7 @@ static tenon_status skip_group(const WireReader *r, Cursor *c, const Item *start
   return TENON_OK;
 }
 
-static tenon_status read_item(const WireReader *r, Cursor *c, Item *out) {
+tenon_status wire_next(const WireReader *r, WireCursor *c, WireItem *out) {
   TRY(read_tag(r, c, out));
   if (out->type == WT_END_GROUP)
     return wire_fail(r, out->start, "group %u ends, but was never started", out->number);
@@ -215,7 +193,7 @@ static tenon_status check_text(const WireReader *r, const WireField *f, Str s) {
   return TENON_OK;
 }
 
-static tenon_status store_single(const WireReader *r, const WireField *f, const Item *it,
+static tenon_status store_single(const WireReader *r, const WireField *f, const WireItem *it,
                                  void *msg) {
   char *to = (char *)msg + f->at;
   switch ((WireKind)f->kind) {
@@ -239,7 +217,7 @@ static tenon_status store_single(const WireReader *r, const WireField *f, const 
 }
 
 // How many elements one written field adds to its array.
-static tenon_status count_elements(const WireReader *r, const WireField *f, const Item *it,
+static tenon_status count_elements(const WireReader *r, const WireField *f, const WireItem *it,
                                    int64_t *count) {
   bool packed = it->type == WT_BYTES && form[f->kind].packs;
   int64_t add = 1;
@@ -258,22 +236,24 @@ static tenon_status count_elements(const WireReader *r, const WireField *f, cons
     return wire_fail(r, it->start, "%s %lld has %lld bytes, too few for any %s", f->name,
                      (long long)*count, (long long)it->body.n, f->sub->name);
   *count += add;  // at most the bytes of the input
+  if (f->most && *count > f->most)
+    return wire_fail(r, it->start, "more than %u of %s", f->most, f->name);
   return TENON_OK;
 }
 
-static tenon_status check_form(const WireReader *r, const WireField *f, const Item *it) {
+static tenon_status check_form(const WireReader *r, const WireField *f, const WireItem *it) {
   if (it->type == form[f->kind].type || (form[f->kind].packs && it->type == WT_BYTES))
     return TENON_OK;
   return wire_fail(r, it->start, "%s (field %u) is written as %s, not as %s", f->name, it->number,
                    type_text[it->type], type_text[form[f->kind].type]);
 }
 
-static tenon_status walk_singles(const WireReader *r, const WireMessage *m, Cursor c, void *msg,
+static tenon_status walk_singles(const WireReader *r, const WireMessage *m, WireCursor c, void *msg,
                                  int64_t *count, uint64_t *seen, bool *again) {
   int i = 0;
   while (c.at < c.end) {
-    Item it;
-    TRY(read_item(r, &c, &it));
+    WireItem it;
+    TRY(wire_next(r, &c, &it));
     int found = find_field(m, it.number, i);
     uint64_t bit = it.number < 64 ? (uint64_t)1 << it.number : 0;
     bool repeated = *seen & bit;
@@ -321,7 +301,7 @@ static void make_arrays(WireReader *r, const WireMessage *m, const int64_t *coun
 static tenon_status decode(WireReader *r, const WireMessage *m, const char *label, int64_t index,
                            Str body, void *msg);
 
-static tenon_status unpack_ints(const WireReader *r, const WireField *f, const Item *it,
+static tenon_status unpack_ints(const WireReader *r, const WireField *f, const WireItem *it,
                                 char **next) {
   const uint8_t *at = (const uint8_t *)it->body.p, *end = at + it->body.n;
   while (at < end) {
@@ -335,7 +315,7 @@ static tenon_status unpack_ints(const WireReader *r, const WireField *f, const I
   return TENON_OK;
 }
 
-static tenon_status fill(WireReader *r, const WireField *f, const Item *it, int64_t index,
+static tenon_status fill(WireReader *r, const WireField *f, const WireItem *it, int64_t index,
                          void *msg, char **next) {
   void *to;
   switch ((WireKind)f->kind) {
@@ -371,13 +351,13 @@ static tenon_status fill(WireReader *r, const WireField *f, const Item *it, int6
   }
 }
 
-static tenon_status walk_rest(WireReader *r, const WireMessage *m, Cursor c, void *msg,
+static tenon_status walk_rest(WireReader *r, const WireMessage *m, WireCursor c, void *msg,
                               char **next) {
   int64_t index[WIRE_MAX_FIELDS] = {0};
   int i = 0;
   while (c.at < c.end) {
-    Item it;
-    TRY(read_item(r, &c, &it));
+    WireItem it;
+    TRY(wire_next(r, &c, &it));
     int found = find_field(m, it.number, i);
     if (found < 0) continue;
     i = found;
@@ -400,7 +380,7 @@ static tenon_status decode(WireReader *r, const WireMessage *m, const char *labe
   uint64_t seen = 0;
   bool again = false;
   const uint8_t *p = (const uint8_t *)body.p;
-  Cursor c = {p, p + body.n};
+  WireCursor c = {p, p + body.n};
   if (m->pos_at >= 0) {
     int64_t pos = p - r->base;
     memcpy((char *)msg + m->pos_at, &pos, sizeof pos);

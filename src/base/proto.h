@@ -3,8 +3,8 @@
 // A message is pieces of memory in order: small fields are put together in a buffer, large ones are
 // referred to in place.  So weights go from the model's file to the new one without a copy in
 // between.
-#ifndef TENON_EXPORTERS_ONNX_PROTO_H
-#define TENON_EXPORTERS_ONNX_PROTO_H
+#ifndef TENON_BASE_PROTO_H
+#define TENON_BASE_PROTO_H
 
 #include "base/base.h"
 
@@ -15,6 +15,7 @@ typedef struct Proto {
   int64_t total;  // bytes of all
 } Proto;
 void proto_init(Proto *p, Arena *a);
+void proto_varint(Proto *p, uint64_t v);  // alone, for packed lists
 void proto_int(Proto *p, int field, int64_t v);
 void proto_float(Proto *p, int field, float v);
 void proto_bytes(Proto *p, int field, Str s);  // large ones are borrowed
