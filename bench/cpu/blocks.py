@@ -3,7 +3,7 @@
 
 usage: bench/cpu/blocks.py [--threads N] [--clock cpu|wall] [--rounds N] [--types T,...] [--shapes KxN,...] [--rows M,...] [--activations int8|f32]
 
-Makes a product of random blocks for each type and shape, runs it in this process, and takes the least of several times: of the processor with one
+Makes a product of random blocks, or of elements of 16 or 8 bits (--types f16,bf16,f8e4m3,i8: activations stay f32), for each type and shape, runs it in this process, and takes the least of several times: of the processor with one
 thread, else of the wall clock, unless --clock says.  Quantising x is a part of it.  One row: GB/s of the matrix, and its share of the rate at which
 as many threads were measured to read memory (`tenon doctor --measure`); a matrix below the size of the last cache is read from there, and may be
 faster.  Several rows: GFLOP/s.  Needs a Python with numpy, and build/libtenon.so.
@@ -19,7 +19,9 @@ tenon = os.environ.get("TENON", os.path.join(root, "build", "tenon"))
 # Bytes and elements of a block, and where it has scales in f16.
 TYPES = {"q4_0": (18, 32, [0]), "q4_1": (20, 32, [0, 2]), "q5_0": (22, 32, [0]), "q5_1": (24, 32, [0, 2]), "q8_0": (34, 32, [0]),
          "q2_k": (84, 256, [80, 82]), "q3_k": (110, 256, [108]), "q4_k": (144, 256, [0, 2]), "q5_k": (176, 256, [0, 2]), "q6_k": (210, 256, [208]),
-         "iq4_nl": (18, 32, [0]), "iq4_xs": (136, 256, [0]), "mxfp4": (17, 32, [])}
+         "iq4_nl": (18, 32, [0]), "iq4_xs": (136, 256, [0]), "mxfp4": (17, 32, []), "f16": (2, 1, []), "bf16": (2, 1, []), "f8e4m3": (1, 1, []),
+         "i8": (1, 1, [])}
+PLAIN = {"f16", "bf16", "f8e4m3", "i8"}  # elements one by one; 8 bits with a scale for each 128 rows and 128 elements
 
 
 def matrix(kind, rows, k):
@@ -29,18 +31,27 @@ def matrix(kind, rows, k):
     w = rng.integers(0, 256, (rows, k // block, size), dtype=np.uint8)
     for at in scales:
         w[:, :, at:at + 2] = (rng.standard_normal((rows, k // block, 1)) * 0.01).astype(np.float16).view(np.uint8).reshape(rows, -1, 2)
+    if kind in ("f16", "bf16"):
+        x = (rng.standard_normal((rows, k), dtype=np.float32) * 0.05)
+        return (x.astype(np.float16).view(np.uint8) if kind == "f16" else x.view(np.uint8).reshape(rows, k, 4)[:, :, 2:]).reshape(rows, -1).copy()
+    if kind == "f8e4m3": w &= 0xbf
     if kind == "mxfp4": w[:, :, 0] = rng.integers(118, 130, (rows, k // block))
     return w.reshape(rows, -1)
 
 
 def opened(folder, kind, k, n, m, how, threads):
     size, block, _ = TYPES[kind]
+    tiles = kind in PLAIN and size == 1
+    parts = f", %s: f32[{-(-n // 128)}, {-(-k // 128)}]" if tiles else ""
+    how = f"activations={how}" if kind not in PLAIN else "scale_rows=128 scale_k=128" if tiles else ""
     path = os.path.join(folder, "product.tir")
     with open(path, "w") as f:
-        f.write(f'graph @"product"(%x: f32[m, {k}], %w: u8[{n}, {k // block * size}]) {{\n'
-                f'  %y = mat_mul_blocks(%x, %w) type={kind} k={k} activations={how}\n  return %y\n}}\n')
+        f.write(f'graph @"product"(%x: f32[m, {k}], %w: u8[{n}, {k // block * size}]{parts}) {{\n'
+                f'  %y = mat_mul_blocks(%x, %w{", %s" if tiles else ""}) type={kind} k={k} {how}\n  return %y\n}}\n')
     s = capi.Session(capi.Program(path, threads), threads)
-    s.bind({"x": np.random.default_rng(1).standard_normal((m, k), dtype=np.float32), "w": matrix(kind, n, k)})
+    values = {"x": np.random.default_rng(1).standard_normal((m, k), dtype=np.float32), "w": matrix(kind, n, k)}
+    if tiles: values["s"] = np.full((-(-n // 128), -(-k // 128)), 0.01, np.float32)
+    s.bind(values)
     return s
 
 

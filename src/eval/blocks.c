@@ -1,7 +1,8 @@
 // blocks.c -- reference evaluation of products with matrices in ggml's block types.
 //
 // With `activations` f32 a weight is what ggml's decoder gives, in f32; products are summed in
-// double and rounded once.  With int8, x is quantised, and a sum is formed block after block of x:
+// double and rounded once.  A scale of a plain type's tile is multiplied with the element, which is
+// rounded to f32.  With int8, x is quantised, and a sum is formed block after block of x:
 //   acc = fma(f32(sum of s (sum of q x)), d dx, acc), then, for types with minima,
 //   acc = fma(f32(sum of m (sum of x)), -(dmin dx), acc)
 // where the sums within a block are integers and exact, s and m belong to the parts of a block, and
@@ -23,8 +24,17 @@ static bool same_name(Str lower, const char *name) {
   return i == lower.n && !name[i];
 }
 
+// Plain types that ggml's files do not have, or not as floats.
+static const GgmlType more_types[] = {
+    {.name = "F8E4M3", .block = 1, .bytes = 1, .plain = DT_F8E4M3},
+    {.name = "F8E5M2", .block = 1, .bytes = 1, .plain = DT_F8E5M2},
+    {.name = "I8", .block = 1, .bytes = 1, .plain = DT_I8},
+};
+
 const GgmlType *block_type(int choice) {
   Str name = attr_choice_word(BLOCK_TYPES, choice);
+  for (int i = 0; i < ARRAY_LEN(more_types); i++)
+    if (same_name(name, more_types[i].name)) return &more_types[i];
   for (int i = 0; i < GGML_NTYPES; i++)
     if (ggml_type[i].name && same_name(name, ggml_type[i].name)) return &ggml_type[i];
   return NULL;
@@ -36,6 +46,15 @@ int block_choice(int code) {
   for (int i = 0; i < 15 && ggml_type[code].name[i]; i++)
     lower[i] = (char)tolower((unsigned char)ggml_type[code].name[i]);
   return attr_choice_find(BLOCK_TYPES, str_of(lower));
+}
+
+bool block_scales(const mat_mul_blocks_attrs *at, int64_t rows, int64_t out[2]) {
+  if (at->scale_rows < 0 || at->scale_k < 0 || rows < 0 || at->k < 0) return false;
+  int64_t each = at->scale_rows ? at->scale_rows : MAX(rows, 1);
+  int64_t of_k = at->scale_k ? at->scale_k : MAX(at->k, 1);
+  out[0] = rows / each + (rows % each > 0);
+  out[1] = at->k / of_k + (at->k % of_k > 0);
+  return true;
 }
 
 bool block_row_bytes(const GgmlType *t, int64_t k, int64_t *out) {
@@ -116,6 +135,8 @@ typedef struct Product {
   int64_t w_bytes, x_bytes;  // of a row
   const uint8_t *w, *xq;     // xq: the quantised rows; NULL: x as it is
   const float *x;
+  const float *scale;                   // [of tiles]; NULL: none
+  int64_t scale_rows, scale_k, scales;  // of a tile; tiles of a row
   float *y;
   uint8_t *slot;  // SLOTS times slot_bytes
   int64_t slot_bytes, first;
@@ -134,6 +155,8 @@ static void unpack_row(const GgmlType *t, const uint8_t *w, int64_t k, float *ou
 
 static void float_row(const Product *p, int64_t row, float *w) {
   unpack_row(p->t, p->w + row * p->w_bytes, p->k, w);
+  for (int64_t k = 0; p->scale && k < p->k; k++)
+    w[k] *= p->scale[row / p->scale_rows * p->scales + k / p->scale_k];
   for (int64_t i = 0; i < p->m; i++) {
     double sum = 0;
     for (int64_t k = 0; k < p->k; k++) sum += (double)p->x[i * p->k + k] * (double)w[k];
@@ -217,6 +240,24 @@ static tenon_status take_x(Eval *e, bool ints, Product *p) {
   return TENON_OK;
 }
 
+// Scales of tiles, where there are any.
+static tenon_status take_scale(Eval *e, const mat_mul_blocks_attrs *at, Product *p) {
+  const Value *s = eval_in(e, 2);
+  int64_t tiles[2];
+  if (!s) return TENON_OK;
+  TRY(eval_need(e, 2, "scale", DT_F32));
+  if (!p->t->plain || !block_scales(at, p->n, tiles) || s->rank != 2 || s->dims[0] != tiles[0] ||
+      s->dims[1] != tiles[1])
+    return eval_fail(e, TENON_EINVAL, "scale%s of tiles of %lld rows and %lld elements",
+                     shape_text(s->rank, s->dims).s, (long long)at->scale_rows,
+                     (long long)at->scale_k);
+  p->scale = s->data;
+  p->scales = tiles[1];
+  p->scale_rows = at->scale_rows ? at->scale_rows : MAX(p->n, 1);
+  p->scale_k = at->scale_k ? at->scale_k : MAX(p->k, 1);
+  return TENON_OK;
+}
+
 tenon_status eval_mat_mul_blocks(Eval *e) {
   const mat_mul_blocks_attrs *at = e->attrs;
   bool ints = at->activations == BLOCKS_INT8;
@@ -226,6 +267,7 @@ tenon_status eval_mat_mul_blocks(Eval *e) {
   p.w = e->in[1]->data;
   p.n = e->in[1]->dims[0];
   TRY(take_x(e, ints, &p));
+  TRY(take_scale(e, at, &p));
   int64_t dims[MAX_RANK], size;
   const Value *x = e->in[0];
   memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);

@@ -73,12 +73,34 @@ static tenon_status infer_matrix(Infer *in, int i, int choice, int64_t k, const 
   return infer_equal_dim(in, w->dims[1], ie_const(&in->g->dims, bytes), "bytes of a row of w");
 }
 
+// Scales f32[tiles of rows, tiles of k], of plain types alone.
+static tenon_status infer_scale(Infer *in, const GgmlType *t, const Type *w) {
+  const mat_mul_blocks_attrs *at = in->attrs;
+  int64_t tiles[2];
+  if (at->scale_rows < 0 || at->scale_k < 0)
+    return infer_fail(in, TENON_EINVAL, "tiles of %lld rows and %lld elements",
+                      (long long)at->scale_rows, (long long)at->scale_k);
+  if (!infer_src(in, 2)) return TENON_OK;
+  TRY(infer_need(in, 2, DT_F32));
+  if (!t->plain) return infer_fail(in, TENON_EINVAL, "blocks of %s have scales", t->name);
+  const Type *s = infer_type(in, 2);
+  if (s->rank < 0 || w->rank < 0) return TENON_OK;
+  if (s->rank != 2) return infer_fail(in, TENON_EINVAL, "scale has rank %d, must be 2", s->rank);
+  if (!ie_is_const(w->dims[0])) return TENON_OK;
+  if (!block_scales(at, w->dims[0]->value, tiles))
+    return infer_fail(in, TENON_EINVAL, "the tiles have no size");
+  for (int i = 0; i < 2; i++)
+    TRY(infer_equal_dim(in, s->dims[i], ie_const(&in->g->dims, tiles[i]), "tiles with a scale"));
+  return TENON_OK;
+}
+
 static tenon_status infer_mat_mul_blocks(Infer *in) {
   const mat_mul_blocks_attrs *at = in->attrs;
   const GgmlType *t;
   TRY(infer_need(in, 0, 0));
   TRY(infer_matrix(in, 1, at->type, at->k, &t));
   const Type *x = infer_type(in, 0), *w = infer_type(in, 1);
+  TRY(infer_scale(in, t, w));
   int64_t last = at->k;
   if (at->activations == BLOCKS_INT8 && (!t->x_block || !x_row_bytes(at->k, t->x_block, &last)))
     return infer_fail(in, TENON_EINVAL, "there is no product of integers with %s", t->name);
@@ -107,17 +129,19 @@ static double cost_mat_mul_blocks(const CostIn *c) {
 
 const OpInfo op_mat_mul_blocks = {
     .name = "mat_mul_blocks",
-    .doc = "x times the transposed matrix w, whose rows of k elements are in blocks of a ggml "
-           "type, as its file holds them; with `activations` int8 x is quantised by block "
-           "(`quantize_blocks`, of which x may be the result), sums within a block are integers, "
-           "and blocks are added in order in f32",
-    .operands = "x w",
+    .doc =
+        "x times the transposed matrix w, whose rows of k elements are in blocks of a ggml "
+        "type, as its file holds them; with `activations` int8 x is quantised by block "
+        "(`quantize_blocks`, of which x may be the result), sums within a block are integers, "
+        "and blocks are added in order in f32; elements of a plain type may have a scale for each "
+        "tile of w",
+    .operands = "x w scale?",
     .results = "y",
     .dtypes = "any",
     OP_ATTRS(mat_mul_blocks),
-    .arity = 2,
+    .arity = -1,
     .nres = 1,
-    CONTRACTION(CF_OTHER, 0, 0, 1, -1, -1, -1, -1, -1, -1, -1),
+    CONTRACTION(CF_OTHER, 0, 0, 1, -1, -1, -1, -1, -1, 2, -1),
     .infer = infer_mat_mul_blocks,
     .eval = eval_mat_mul_blocks,
     .cost = cost_mat_mul_blocks,
@@ -127,7 +151,11 @@ const OpInfo op_mat_mul_blocks = {
             "(f32[256], u8[3,144]) type=q4_k k=256 activations=int8",
             "(f32[m,256], u8[40,210]) type=q6_k k=256 activations=int8",
             "(f32[0,32], u8[3,22]) type=q5_0 k=32", "(f32[2,32], u8[0,24]) type=q5_1 k=32",
-            "(f32[2,256], u8[3,66]) type=iq2_xxs k=256"),
+            "(f32[2,256], u8[3,66]) type=iq2_xxs k=256", "(f32[m,64], u8[40,128]) type=bf16 k=64",
+            "(f32[3,36], u8[5,72]) type=f16 k=36",
+            "(f32[2,64], u8[40,64], f32[2,2]) type=f8e4m3 k=64 scale_rows=32 scale_k=32",
+            "(f32[m,24], u8[5,24], f32[5,1]) type=i8 k=24 scale_rows=1",
+            "(f32[2,16], u8[3,16], f32[1,1]) type=f8e5m2 k=16"),
 };
 
 static tenon_status infer_gather_blocks(Infer *in) {

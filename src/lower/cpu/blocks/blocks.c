@@ -9,10 +9,12 @@
 // Products of integers sum a part of a block exactly in i32, multiply by the part's scale likewise,
 // and add the block to the result by one or two fused multiply-adds.  A bias of the stored bytes is
 // taken off by the sum of the codes of x that `quantize_blocks` left.  Products of floats unpack to
-// f32 and add one element after the other.
+// f32 and add one element after the other; plain types (f16, bf16, 8 bits with scales) have no
+// others.
 //
 // Needs:      one mat_mul_blocks of a type with a layout, of constant sizes but for the rows of x;
-//             x in f32, or quantised where products are of integers.
+//             rows of plain types are whole words; x in f32, or quantised where products are of
+//             integers.
 // Guarantees: each sum is formed in the order of K by itself: no schedule, number of rows or
 //             threads changes a bit.
 #include "lower/cpu/blocks/blocks.h"
@@ -209,12 +211,13 @@ static bool multiply_floats(Product *b, int64_t rows, Dim row) {
   if (!stage(b, rows, row)) return false;
   Dim at = loop_for(&b->e.b, LOOP_SERIAL, "b", num(b, b->u.slab));
   Dim part = loop_for(&b->e.b, LOOP_SERIAL, "p", num(b, t->block / t->part));
-  Dim i = loop_for(&b->e.b, LOOP_SERIAL, "i", num(b, t->part / 4));
-  Dim word = plus(b, times(b, part, t->part / 4), i);
-  for (int byte = 0; byte < 4; byte++) {
+  int64_t each = unpacked_each(&b->u);
+  Dim i = loop_for(&b->e.b, LOOP_SERIAL, "i", num(b, t->part / each));
+  Dim word = plus(b, times(b, part, t->part / each), i);
+  for (int n = 0; n < each; n++) {
     Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows)), j = open_cols(b);
-    Dim of_x = plus(b, times(b, at, t->block), ie_addc(b->e.pool, times(b, word, 4), byte));
-    const LoopExpr *w = unpacked_float(&b->u, at, part, word, byte, j);
+    Dim of_x = plus(b, times(b, at, t->block), ie_addc(b->e.pool, times(b, word, each), n));
+    const LoopExpr *w = unpacked_float(&b->u, at, part, word, n, j);
     const LoopExpr *x = loop_load(k, b->x, plus(b, times(b, r, slab_elements(b)), of_x));
     const LoopExpr *acc = loop_load(k, b->acc, reg(b, r, j));
     loop_store(&b->e.b, b->acc, reg(b, r, j), loop_op(k, LOOP_fma, x, w, acc));
@@ -349,15 +352,47 @@ static bool emit(Product *b) {
 
 // ---- the template ----
 
+// Elements of a plain type as blocks: as many as divide k and a tile, and whole words.
+static bool take_plain(Product *b, const mat_mul_blocks_attrs *at) {
+  enum { PLAIN_BLOCK = 32 };
+  const GgmlType *t = b->u.t;
+  int64_t n = PLAIN_BLOCK;
+  b->u.tile_k = at->scale_k && at->scale_k < at->k ? at->scale_k : at->k;
+  while (n > 1 && (at->k % n || b->u.tile_k % n)) n /= 2;
+  b->u.layout = block_plain(t);
+  if (!b->u.layout || n * t->bytes % 4) return false;
+  GgmlType *as = arena_new(b->e.a, GgmlType);
+  *as = (GgmlType){.name = t->name,
+                   .block = (int)n,
+                   .bytes = (int)n * t->bytes,
+                   .plain = t->plain,
+                   .part = (int)n};
+  b->u.t = as;
+  return true;
+}
+
+static bool take_scales(Product *b, const mat_mul_blocks_attrs *at) {
+  int64_t tiles[2];
+  const Node *s = src_or_null(b->e.lo->g, b->n, 2);
+  b->u.tiles = -1;
+  if (!s) return true;
+  if (!b->u.layout->plain || !block_scales(at, b->columns, tiles)) return false;
+  b->u.tile_rows = at->scale_rows ? at->scale_rows : b->columns;
+  b->u.tiles_row = tiles[1];
+  b->u.tiles = blocks_argument(&b->e, s);
+  return b->u.tiles >= 0;
+}
+
 // Sizes as numbers, but for the rows of x.
 static bool sizes(Product *b) {
   const mat_mul_blocks_attrs *at = b->n->attrs;
   const Type *x = type_of(b->n->src[0]), *w = type_of(b->n->src[1]);
   b->u.t = block_type(at->type);
-  b->u.layout = block_layout(b->u.t);
   b->k = at->k;
+  if (at->k < 1 || (b->u.t->plain && !take_plain(b, at))) return false;
+  if (!b->u.t->plain) b->u.layout = block_layout(b->u.t);
   b->ints = at->activations == BLOCKS_INT8;
-  if (!b->u.layout || x->rank < 1 || w->rank != 2 || !ie_is_const(w->dims[0]) || at->k < 1 ||
+  if (!b->u.layout || x->rank < 1 || w->rank != 2 || !ie_is_const(w->dims[0]) ||
       !block_row_bytes(b->u.t, at->k, &b->u.row_bytes))
     return false;
   b->columns = w->dims[0]->value;
@@ -380,7 +415,7 @@ static void *blocks_match(Lowering *lo, const Node *fused) {
   for (int i = 0; i < x->rank - 1; i++) b->m = ie_mul(e->pool, b->m, elem_dim(e, x->dims[i]));
   b->u.matrix = blocks_argument(e, b->n->src[1]);
   b->x = b->ints ? blocks_argument(e, b->n->src[0]) : -1;
-  if (b->u.matrix < 0 || (b->ints && b->x < 0)) return NULL;
+  if (b->u.matrix < 0 || (b->ints && b->x < 0) || !take_scales(b, b->n->attrs)) return NULL;
   epilogue_begin(&b->walk, e, b->n);
   b->walk.own = epilogue_value(&b->walk, 0);
   for (int i = 0; i < fused->nres; i++)

@@ -3,10 +3,12 @@
 //
 // A slab is some successive blocks of `cols` rows of the matrix, which are columns of the result.
 // In scratch it has, with the column as the innermost index,
-//   words    four elements of a column as bytes, each its q plus the layout's bias, in order of K
+//   words    four elements of a column as bytes, each its q plus the layout's bias, in order of K;
+//   of
+//            plain types the words of the file
 //   scale    i32 of each part, where parts have scales of their own
 //   least    i32 of each part, likewise
-//   d        f32 of each block
+//   d        f32 of each block; of plain types the scale of its tile
 //   less     f32 of each block: what the minimum is multiplied by, its sign turned
 #ifndef TENON_LOWER_CPU_BLOCKS_BLOCKS_H
 #define TENON_LOWER_CPU_BLOCKS_BLOCKS_H
@@ -23,8 +25,11 @@ typedef struct BlockLayout {
   int bias;     // what bytes are above their q
   bool scales;  // parts have scales of their own
   UnpackFn *unpack;
+  DType plain;  // elements of this type, which words hold as they are; else 0
 } BlockLayout;
 const BlockLayout *block_layout(const GgmlType *t);  // NULL: kernels do not read it
+// Of a plain type, whose elements are then taken as blocks of whole words; NULL likewise.
+const BlockLayout *block_plain(const GgmlType *t);
 
 struct Unpack {
   LoopBuilder *b;
@@ -35,21 +40,24 @@ struct Unpack {
   int64_t row_bytes, cols, slab;  // slab: blocks
   int32_t matrix;                 // its argument
   int32_t words, scale, least, d, less, head;
-  Dim row, block;  // of column 0, and the first of the slab
-  Dim at;          // block of the slab at hand
-  bool prefetch;   // while a block is unpacked, its like of the rows behind these is fetched
+  int32_t tiles;  // plain types: the argument with the tiles' scales; else -1
+  int64_t tile_rows, tile_k, tiles_row;  // sizes of a tile, and tiles of a row
+  Dim row, block;                        // of column 0, and the first of the slab
+  Dim at;                                // block of the slab at hand
+  bool prefetch;  // while a block is unpacked, its like of the rows behind these is fetched
 };
 
 // Declares the scratch of a slab.
 void unpack_buffers(Unpack *u);
 void unpack_slab(Unpack *u);  // the slab at row and block
 
+int64_t unpacked_each(const Unpack *u);  // elements of a word
 // Where things of a slab's block stand.
 Dim unpacked_word(const Unpack *u, Dim at, Dim word, Dim col);
 Dim unpacked_part(const Unpack *u, Dim at, Dim part, Dim col);
 Dim unpacked_block(const Unpack *u, Dim at, Dim col);
-// Element `byte` of a word, as f32, as ggml's decoder gives it.
-const LoopExpr *unpacked_float(const Unpack *u, Dim at, Dim part, Dim word, int byte, Dim col);
+// Element i of a word, as f32, as ggml's decoder gives it.
+const LoopExpr *unpacked_float(const Unpack *u, Dim at, Dim part, Dim word, int i, Dim col);
 
 // The node itself or what it is a view of, where that is an argument; else -1.
 int32_t blocks_argument(const ElementBuilder *e, const Node *n);

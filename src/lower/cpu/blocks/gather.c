@@ -72,6 +72,7 @@ static bool blocks_gather_build(void *match, const void *fields, Lowered *out) {
   g->u.k = e->k;
   g->u.p = p;
   g->u.cols = g->u.slab = 1;
+  g->u.tiles = -1;
   unpack_buffers(&g->u);
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);

@@ -4,10 +4,14 @@
 // row by row and transposed in registers (targets/llvm/emit_transpose.c); all else is done on four
 // bytes of a lane at once.  The tables of the layouts are ggml's (eval/ggml.c has them in plain C).
 //
+// Plain types are copied as they are, and a word's elements are made floats where they are used.
+//
 // Needs:      rows of the matrix that exist: the caller sees to the last ones.
 // Guarantees: bytes are q plus the bias of the layout, in order of K; nothing is read outside of
 //             the block.
 #include "lower/cpu/blocks/blocks.h"
+
+#include <math.h>
 
 enum { FOUR = 4, HEAD = 4 };  // HEAD: words in front of the quants of K types that hold scales
 
@@ -15,7 +19,10 @@ static Dim num(const Unpack *u, int64_t v) { return ie_const(u->p, v); }
 static Dim plus(const Unpack *u, Dim x, Dim y) { return ie_add(u->p, x, y); }
 static Dim times(const Unpack *u, Dim x, int64_t by) { return ie_mulc(u->p, x, by); }
 
-static int64_t block_words(const Unpack *u) { return u->t->block / FOUR; }
+int64_t unpacked_each(const Unpack *u) {
+  return FOUR / (u->layout->plain ? elem_bytes(u->layout->plain) : 1);
+}
+static int64_t block_words(const Unpack *u) { return u->t->block / unpacked_each(u); }
 static int64_t block_parts(const Unpack *u) { return u->t->block / u->t->part; }
 
 Dim unpacked_word(const Unpack *u, Dim at, Dim word, Dim col) {
@@ -390,22 +397,94 @@ static void mxfp4(Unpack *u) {
   looked_up_32(u, num(u, 1), u->p->zero, ggml_e2m1_doubled);
 }
 
+// ---- plain types ----
+
+// The scale of the tile that the block meets, by lane; NULL: there are none.
+static const LoopExpr *tile_scale(const Unpack *u, Dim j) {
+  if (u->tiles < 0) return NULL;
+  Dim row = plus(u, u->row, j), block = plus(u, u->block, u->at);
+  Dim tile = ie_div(u->p, times(u, block, u->t->block), num(u, u->tile_k));
+  tile = plus(u, times(u, ie_div(u->p, row, num(u, u->tile_rows)), u->tiles_row), tile);
+  return loop_load(u->k, u->tiles, tile);
+}
+
+// Of f8e4m3 floats are made 256 times too small, which the scale mends; where a byte is NaN it is
+// NaN, and so is the sum that meets it.
+static const LoopExpr *scale_e4m3(const Unpack *u, Dim j, const LoopExpr *scale) {
+  LoopKernel *k = u->k;
+  const LoopExpr *any = u32(u, 0);
+  for (int64_t i = 0; i < block_words(u); i++) {
+    const LoopExpr *w = loop_load(k, u->words, unpacked_word(u, u->at, num(u, i), j));
+    w = loop_op(k, LOOP_add, mask(u, w, 0x7f7f7f7fu), u32(u, 0x01010101u), NULL);
+    any = loop_let(u->b, with(u, any, w));
+  }
+  const LoopExpr *by = loop_float(k, DT_F32, 256);
+  if (scale) by = loop_op(k, LOOP_mul, scale, by, NULL);
+  const LoopExpr *bits = loop_bit_cast(k, DT_I32, mask(u, any, 0x80808080u));
+  const LoopExpr *none = loop_op(k, LOOP_eq, bits, loop_int(k, DT_I32, 0), NULL);
+  return loop_op(k, LOOP_select, none, by, loop_float(k, DT_F32, NAN));
+}
+
+static void plain_words(Unpack *u) {
+  enum { AT_ONCE = 8 };
+  int64_t words = block_words(u), n = MIN(words, AT_ONCE);
+  Dim g = loop_for(u->b, LOOP_SERIAL, "g", num(u, words / n));
+  fetch(u, g, words / n);
+  Dim j = open_cols(u), i = plus(u, times(u, g, n), open_words(u, n));
+  put_word(u, j, i, load(u, j, times(u, i, FOUR)));
+  close(u, 3);
+  if (u->d < 0) return;
+  j = open_cols(u);
+  const LoopExpr *scale = tile_scale(u, j);
+  put_block(u, u->d, j, u->layout->plain == DT_F8E4M3 ? scale_e4m3(u, j, scale) : scale);
+  close(u, 1);
+}
+
+// Elements i and i + 2 of a word of f8e4m3, divided by 256, as two f16.
+static const LoopExpr *e4m3_halves(const Unpack *u, const LoopExpr *w, int i) {
+  const LoopExpr *x = i % 2 ? right(u, w, 8) : w;
+  return with(u, left(u, mask(u, x, 0x00800080u), 8), left(u, mask(u, x, 0x007f007fu), 7));
+}
+
+static const LoopExpr *plain_float(const Unpack *u, const LoopExpr *w, int i) {
+  LoopKernel *k = u->k;
+  switch (u->layout->plain) {
+  case DT_BF16: return loop_bit_cast(k, DT_F32, i ? mask(u, w, 0xffff0000u) : left(u, w, 16));
+  case DT_I8: return loop_cast(k, DT_F32, signed_byte(u, w, i));
+  case DT_F8E5M2: return half(u, i ? mask(u, right(u, w, 8 * i - 8), 0xff00) : left(u, w, 8));
+  case DT_F8E4M3: w = e4m3_halves(u, w, i); return half(u, i / 2 ? right(u, w, 16) : w);
+  default: return half(u, i ? right(u, w, 16) : w);
+  }
+}
+
+static const BlockLayout plain_layouts[] = {
+    {.unpack = plain_words, .plain = DT_F16},    {.unpack = plain_words, .plain = DT_BF16},
+    {.unpack = plain_words, .plain = DT_F8E4M3}, {.unpack = plain_words, .plain = DT_F8E5M2},
+    {.unpack = plain_words, .plain = DT_I8},
+};
+
+const BlockLayout *block_plain(const GgmlType *t) {
+  for (int i = 0; i < ARRAY_LEN(plain_layouts); i++)
+    if (t->plain == plain_layouts[i].plain) return &plain_layouts[i];
+  return NULL;
+}
+
 static const BlockLayout layouts[] = {
     // clang-format off
-    // code bias scales unpack
-    {2,     8,   false, q4_0},
-    {3,     0,   false, q4_1},
-    {6,     16,  false, q5_0},
-    {7,     0,   false, q5_1},
-    {8,     128, false, q8_0},
-    {10,    0,   true,  q2_k},
-    {11,    4,   true,  q3_k},
-    {12,    0,   true,  q4_k},
-    {13,    0,   true,  q5_k},
-    {14,    32,  true,  q6_k},
-    {20,    128, false, iq4_nl},
-    {23,    128, true,  iq4_xs},
-    {39,    128, false, mxfp4},
+    // code bias scales unpack plain
+    {2,     8,   false, q4_0, 0},
+    {3,     0,   false, q4_1, 0},
+    {6,     16,  false, q5_0, 0},
+    {7,     0,   false, q5_1, 0},
+    {8,     128, false, q8_0, 0},
+    {10,    0,   true,  q2_k, 0},
+    {11,    4,   true,  q3_k, 0},
+    {12,    0,   true,  q4_k, 0},
+    {13,    0,   true,  q5_k, 0},
+    {14,    32,  true,  q6_k, 0},
+    {20,    128, false, iq4_nl, 0},
+    {23,    128, true,  iq4_xs, 0},
+    {39,    128, false, mxfp4, 0},
     // clang-format on
 };
 
@@ -424,7 +503,8 @@ static int32_t scratch(const Unpack *u, const char *name, DType t, int64_t rows)
 void unpack_buffers(Unpack *u) {
   int64_t parts = u->slab * block_parts(u);
   u->words = scratch(u, "words", DT_U32, u->slab * block_words(u));
-  u->d = scratch(u, "d", DT_F32, u->slab);
+  bool unscaled = u->layout->plain && u->layout->plain != DT_F8E4M3 && u->tiles < 0;
+  u->d = unscaled ? -1 : scratch(u, "d", DT_F32, u->slab);
   u->scale = u->layout->scales ? scratch(u, "scale", DT_I32, parts) : -1;
   u->head = u->layout->scales ? scratch(u, "head", DT_U32, HEAD) : -1;
   u->least = u->layout->scales && u->t->has_less ? scratch(u, "least", DT_I32, parts) : -1;
@@ -437,11 +517,15 @@ void unpack_slab(Unpack *u) {
   loop_end(u->b);
 }
 
-const LoopExpr *unpacked_float(const Unpack *u, Dim at, Dim part, Dim word, int byte, Dim col) {
+const LoopExpr *unpacked_float(const Unpack *u, Dim at, Dim part, Dim word, int i, Dim col) {
   LoopKernel *k = u->k;
-  const LoopExpr *w = loop_load(k, u->words, unpacked_word(u, at, word, col));
-  const LoopExpr *q = less_by(u, byte_of(u, w, byte), u->layout->bias);
-  const LoopExpr *d = loop_load(k, u->d, unpacked_block(u, at, col)), *less = NULL;
+  const LoopExpr *w = loop_load(k, u->words, unpacked_word(u, at, word, col)), *d = NULL;
+  if (u->d >= 0) d = loop_load(k, u->d, unpacked_block(u, at, col));
+  if (u->layout->plain) {
+    const LoopExpr *v = plain_float(u, w, i);
+    return d ? loop_op(k, LOOP_mul, v, d, NULL) : v;
+  }
+  const LoopExpr *q = less_by(u, byte_of(u, w, i), u->layout->bias), *less = NULL;
   if (u->less >= 0) less = loop_load(k, u->less, unpacked_block(u, at, col));
   if (u->scale >= 0) {
     const LoopExpr *s = loop_load(k, u->scale, unpacked_part(u, at, part, col));

@@ -71,9 +71,12 @@ static bool same_bits(const Value *a, const Value *b) {
 
 static bool near(const Value *a, const Value *b, double bound) {
   double largest = 0;
-  for (int64_t i = 0; i < a->n; i++) largest = fmax(largest, fabs(val_f64(a, i)));
   for (int64_t i = 0; i < a->n; i++)
-    if (!(fabs(val_f64(a, i) - val_f64(b, i)) <= bound * largest)) return false;
+    if (!isnan(val_f64(a, i))) largest = fmax(largest, fabs(val_f64(a, i)));
+  for (int64_t i = 0; i < a->n; i++)
+    if (!(isnan(val_f64(a, i)) && isnan(val_f64(b, i))) &&
+        !(fabs(val_f64(a, i) - val_f64(b, i)) <= bound * largest))
+      return false;
   return true;
 }
 
@@ -132,6 +135,72 @@ TEST(blocks_of_every_type) {
     extreme = true;
     check_all(&(BlocksCase){"5", k, 48, "int8", NULL});
     extreme = false;
+  }
+}
+
+// ---- types without blocks ----
+
+typedef struct PlainCase {
+  const char *type;
+  int bytes, k, n, rows, elements;  // rows and elements of a tile with a scale; -1: no scales
+  int nan;                          // a byte that is NaN; 0: none
+} PlainCase;
+static const PlainCase *plain;
+
+// Ordinary numbers of the type.
+static uint8_t plain_byte(int64_t i) {
+  int64_t b = draw(256);
+  if (!strcmp(plain->type, "i8")) return (uint8_t)b;
+  if (plain->bytes == 1) return (uint8_t)(b & 0xbf);
+  return (uint8_t)(i % 2 ? 0x3a + b % 4 + (b & 0x80) : b);
+}
+
+static void fill_plain(Value *v) {
+  if (v->dtype == DT_F32)
+    for (int64_t i = 0; i < v->n; i++) val_put_f64(v, i, (double)draw(2000) / 100 - 10);
+  else
+    for (int64_t i = 0; i < v->n; i++) ((uint8_t *)v->data)[i] = plain_byte(i);
+  if (v->dtype == DT_U8 && plain->nan) ((uint8_t *)v->data)[plain->k + 5] = (uint8_t)plain->nan;
+}
+
+static void check_plain(const PlainCase *c, const char *m, const char *target) {
+  static BothWays w;
+  char text[500], scale[64] = "", more[64] = "";
+  plain = c;
+  int rows = c->rows ? c->rows : c->n, each = c->elements ? c->elements : c->k;
+  if (c->rows >= 0) {
+    snprintf(scale, sizeof scale, ", %%s: f32[%d, %d]", (c->n + rows - 1) / rows,
+             (c->k + each - 1) / each);
+    snprintf(more, sizeof more, "scale_rows=%d scale_k=%d", c->rows, c->elements);
+  }
+  snprintf(text, sizeof text,
+           "graph @\"g\"(%%x: f32[%s, %d], %%w: u8[%d, %d]%s) {\n"
+           "  %%y = mat_mul_blocks(%%x, %%w%s) type=%s k=%d %s\n  return %%y\n}\n",
+           m, c->k, c->n, c->k * c->bytes, scale, *scale ? ", %s" : "", c->type, c->k, more);
+  rng = (uint64_t)c->k;
+  if (!both_ways_run(&w, text, target, fill_plain, NULL, NULL)) {
+    FAIL("%s\n%s", w.diag.text, text);
+  } else {
+    EXPECT_INT_EQ(w.program->nkernels, 1);
+    if (!near(w.want[0], w.got[0], 4e-6)) FAIL("%s: other results\n%s", target, text);
+    for (int64_t i = 0; i < w.want[0]->n; i++)
+      EXPECT(!isnan(val_f64(w.want[0], i)) == (!c->nan || i % c->n != 1));
+  }
+  both_ways_free(&w);
+}
+
+TEST(blocks_of_plain_types) {
+  static const PlainCase c[] = {
+      {"bf16", 2, 96, 37, -1, 0, 0},     {"bf16", 2, 34, 16, -1, 0, 0},
+      {"f16", 2, 512, 32, -1, 0, 0},     {"f16", 2, 64, 5, 2, 32, 0},
+      {"f8e4m3", 1, 96, 37, -1, 0, 0},   {"f8e4m3", 1, 256, 200, 128, 128, 0},
+      {"f8e4m3", 1, 200, 33, 0, 0, 0},   {"f8e4m3", 1, 192, 48, 1, 64, 0x7f},
+      {"f8e4m3", 1, 36, 48, -1, 0, 255}, {"f8e5m2", 1, 96, 37, 1, 0, 0},
+      {"i8", 1, 100, 70, 1, 0, 0},       {"i8", 1, 128, 64, -1, 0, 0},
+  };
+  for (int i = 0; i < ARRAY_LEN(c); i++) {
+    check_plain(&c[i], i % 2 ? "3" : "m", "ref");
+    if (target_available(target_find("cpu"))) check_plain(&c[i], i % 2 ? "m" : "14", "cpu");
   }
 }
 
