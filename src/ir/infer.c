@@ -30,6 +30,17 @@ tenon_status infer_need(Infer *in, int i, DType t) {
   return TENON_OK;
 }
 
+tenon_status infer_need_float(Infer *in, int i, int rank) {
+  TRY(infer_need(in, i, 0));
+  const Type *t = infer_type(in, i);
+  if (t->dtype && !dtype_is_float(t->dtype))
+    return infer_fail(in, TENON_EINVAL, "operand %d is %s, must be a float type", i,
+                      dtype_name(t->dtype));
+  if (rank >= 0 && t->rank >= 0 && t->rank != rank)
+    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be %d", i, t->rank, rank);
+  return TENON_OK;
+}
+
 tenon_status infer_axis(Infer *in, int64_t axis, int rank, int *out) {
   if (axis < -rank || axis >= rank)
     return infer_fail(in, TENON_EINVAL, "axis %lld is out of range for rank %d", (long long)axis,

@@ -273,6 +273,8 @@ static inline const Type *infer_type(const Infer *in, int i) {
 }
 // Operand i must be there and be a tensor (and have this dtype, when t != 0).
 MUST_USE tenon_status infer_need(Infer *in, int i, DType t);
+// The same of a float type; of this rank unless rank < 0.
+MUST_USE tenon_status infer_need_float(Infer *in, int i, int rank);
 MUST_USE tenon_status infer_axis(Infer *in, int64_t axis, int rank, int *out);
 MUST_USE tenon_status infer_same_dtype(Infer *in, int i, int j);
 // numpy broadcasting of tensor types i..j-1 (unknown rank in, unknown rank out)

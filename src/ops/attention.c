@@ -10,14 +10,6 @@ typedef struct HeadDims {
   Dim batch, heads, seq, size;
 } HeadDims;
 
-static tenon_status need_float(Infer *in, int i) {
-  TRY(infer_need(in, i, 0));
-  DType t = infer_type(in, i)->dtype;
-  if (t && !dtype_is_float(t))
-    return infer_fail(in, TENON_EINVAL, "operand %d is %s, must be a float type", i, dtype_name(t));
-  return TENON_OK;
-}
-
 static tenon_status split_heads(Infer *in, int i, Dim width, int64_t heads, Dim *size) {
   IntPool *p = &in->g->dims;
   if (heads < 1 || (ie_is_const(width) && width->value % heads))
@@ -29,7 +21,7 @@ static tenon_status split_heads(Infer *in, int i, Dim width, int64_t heads, Dim 
 
 static tenon_status head_dims(Infer *in, int i, int64_t heads, HeadDims *h) {
   *h = (HeadDims){0};
-  TRY(need_float(in, i));
+  TRY(infer_need_float(in, i, -1));
   const Type *t = infer_type(in, i);
   if (t->rank < 0) return TENON_OK;
   if (t->rank != 3 && t->rank != 4)
@@ -156,8 +148,8 @@ static tenon_status infer_rotary_embedding(Infer *in) {
   const rotary_embedding_attrs *at = in->attrs;
   HeadDims x;
   TRY(head_dims(in, 0, at->num_heads, &x));
-  TRY(need_float(in, 1));
-  TRY(need_float(in, 2));
+  TRY(infer_need_float(in, 1, -1));
+  TRY(infer_need_float(in, 2, -1));
   int64_t rotary = at->rotary_embedding_dim;
   bool fits = rotary >= 0 && rotary % 2 == 0;
   if (fits && x.known && ie_is_const(x.size))
@@ -178,7 +170,7 @@ static tenon_status infer_linear_attention(Infer *in) {
   const linear_attention_attrs *at = in->attrs;
   HeadDims q, v;
   TRY(head_dims(in, 0, at->q_num_heads, &q));
-  TRY(need_float(in, 1));
+  TRY(infer_need_float(in, 1, -1));
   TRY(head_dims(in, 2, at->kv_num_heads, &v));
   bool decay = infer_src(in, 4) != NULL, beta = infer_src(in, 5) != NULL;
   if (decay != linear_attention_gated(at->update_rule) ||
@@ -209,7 +201,7 @@ static double cost_linear_attention(const CostIn *c) {
 }
 
 static tenon_status infer_swiglu(Infer *in) {
-  TRY(need_float(in, 0));
+  TRY(infer_need_float(in, 0, -1));
   TRY(infer_same_dtype(in, 0, 1));
   const Type *a = infer_type(in, 0), *b = infer_type(in, 1);
   if (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank)
