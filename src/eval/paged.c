@@ -18,8 +18,17 @@ static tenon_status need_float(Eval *e, int i, const char *name, int rank) {
   return TENON_OK;
 }
 
+// Floats, or i8.
+static tenon_status need_cached(Eval *e, int i, const char *name, int rank) {
+  TRY(eval_need(e, i, name, 0));
+  const Value *v = e->in[i];
+  if (v->dtype != DT_I8) return need_float(e, i, name, rank);
+  if (v->rank == rank) return TENON_OK;
+  return eval_fail(e, TENON_EINVAL, "%s has rank %d, must be %d", name, v->rank, rank);
+}
+
 static tenon_status need_state(Eval *e, int i, const char *name) {
-  TRY(need_float(e, i, name, 4));
+  TRY(need_cached(e, i, name, 4));
   if (e->in[i]->dims[2] == LLM_PAGE) return TENON_OK;
   return eval_fail(e, TENON_EINVAL, "%s has pages of %lld positions, must be %d", name,
                    (long long)e->in[i]->dims[2], LLM_PAGE);
@@ -36,8 +45,11 @@ static tenon_status need_index(Eval *e, int i, const char *name, int rank, int64
 
 tenon_status eval_kv_append(Eval *e) {
   TRY(need_state(e, 0, "state"));
-  TRY(need_float(e, 1, "x", 3));
+  TRY(need_cached(e, 1, "x", 3));
   const Value *s = e->in[0], *x = e->in[1];
+  if ((s->dtype == DT_I8) != (x->dtype == DT_I8))
+    return eval_fail(e, TENON_EINVAL, "rows of %s do not fit a state of %s", dtype_name(x->dtype),
+                     dtype_name(s->dtype));
   int64_t rows = x->dims[0], heads = x->dims[1], size = x->dims[2];
   TRY(need_index(e, 2, "slot", 1, rows));
   if (s->dims[1] != heads || s->dims[3] != size)
@@ -64,11 +76,11 @@ tenon_status eval_kv_append(Eval *e) {
 
 // ---- paged_attention ----
 
-enum { Q, K, V, SEQ, POS, TABLE, SINKS, SLOPES };
+enum { Q, K, V, SEQ, POS, TABLE, SINKS, SLOPES, K_SCALE, V_SCALE };
 
 typedef struct Paged {
   const paged_attention_attrs *at;
-  const Value *q, *k, *v, *sinks, *slopes;
+  const Value *q, *k, *v, *sinks, *slopes, *k_scale, *v_scale;
   const int32_t *seq, *pos, *table;
   int64_t rows, heads, kv_heads, size, vsize, pages, table_rows, row_pages;
   double scale;
@@ -90,10 +102,17 @@ static int64_t key_at(const Paged *p, const Value *state, int64_t row, int64_t h
   return ((page * p->kv_heads + h) * LLM_PAGE + j % LLM_PAGE) * state->dims[3];
 }
 
+// A key or value of a row: where the cache is i8, times its scale.
+static void load_key(const Value *state, const Value *scale, int64_t at, double *out) {
+  int64_t size = state->dims[3];
+  load_f64(state->dtype, state->data, at, size, out);
+  double by = scale && size ? val_f64(scale, at / size) : 1;
+  for (int64_t i = 0; scale && i < size; i++) out[i] *= by;
+}
+
 static double score(const Paged *p, int64_t row, int64_t h, int64_t j, const double *q, double *k) {
   double s = 0, cap = p->at->softcap;
-  load_f64(p->k->dtype, p->k->data, key_at(p, p->k, row, h * p->kv_heads / p->heads, j), p->size,
-           k);
+  load_key(p->k, p->k_scale, key_at(p, p->k, row, h * p->kv_heads / p->heads, j), k);
   for (int64_t i = 0; i < p->size; i++) s += q[i] * k[i];
   s *= p->scale;
   if (cap > 0) s = cap * tanh(s / cap);
@@ -119,8 +138,7 @@ static void attend(const Paged *p, int64_t row, int64_t h, double *s, double *x)
   for (int64_t j = lo; j <= pos; j++) {
     double w = top == -INFINITY ? 0 : exp(s[j - lo] - top);
     sum += w;
-    load_f64(p->v->dtype, p->v->data, key_at(p, p->v, row, h * p->kv_heads / p->heads, j), p->vsize,
-             key);
+    load_key(p->v, p->v_scale, key_at(p, p->v, row, h * p->kv_heads / p->heads, j), key);
     for (int64_t i = 0; i < p->vsize; i++) out[i] += w * key[i];
   }
   for (int64_t i = 0; i < p->vsize; i++) out[i] = sum == 0 ? 0 : out[i] / sum;
@@ -167,6 +185,20 @@ static tenon_status by_head(Eval *e, int i, const char *name, int64_t heads, con
                    (long long)(*out)->n, (long long)heads);
 }
 
+static tenon_status read_scale(Eval *e, int i, const char *name, const Value *state,
+                               const Value **out) {
+  *out = eval_in(e, i);
+  if (!*out != (state->dtype != DT_I8))
+    return eval_fail(e, TENON_EINVAL, "%s belongs to a cache in i8, and to no other", name);
+  if (!*out) return TENON_OK;
+  TRY(eval_need(e, i, name, DT_F32));
+  bool ok = (*out)->rank == 4 && (*out)->dims[3] == 1;
+  for (int d = 0; ok && d < 3; d++) ok = (*out)->dims[d] == state->dims[d];
+  if (ok) return TENON_OK;
+  return eval_fail(e, TENON_EINVAL, "%s of shape %s does not fit a state of %s", name,
+                   shape_text((*out)->rank, (*out)->dims).s, shape_text(4, state->dims).s);
+}
+
 // Every position, sequence and page that is used; *most: the keys of the longest row.
 static tenon_status check_rows(Eval *e, const Paged *p, int64_t *most) {
   *most = 0;
@@ -199,6 +231,8 @@ static tenon_status read_operands(Eval *e, Paged *p) {
   TRY(need_index(e, TABLE, "table", 2, -1));
   TRY(by_head(e, SINKS, "sinks", p->heads, &p->sinks));
   TRY(by_head(e, SLOPES, "slopes", p->heads, &p->slopes));
+  TRY(read_scale(e, K_SCALE, "k_scale", p->k, &p->k_scale));
+  TRY(read_scale(e, V_SCALE, "v_scale", p->v, &p->v_scale));
   p->seq = e->in[SEQ]->data;
   p->pos = e->in[POS]->data;
   p->table = e->in[TABLE]->data;

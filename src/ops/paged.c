@@ -2,20 +2,13 @@
 #include "eval/paged.h"
 #include "ir/opinfo.h"
 
-static tenon_status need_float(Infer *in, int i, int rank) {
+// Elements of a cache are floats, or i8 with a scale for each head of a position.
+static tenon_status need_state(Infer *in, int i) {
   TRY(infer_need(in, i, 0));
   const Type *t = infer_type(in, i);
-  if (t->dtype && !dtype_is_float(t->dtype))
-    return infer_fail(in, TENON_EINVAL, "operand %d is %s, must be a float type", i,
-                      dtype_name(t->dtype));
-  if (t->rank >= 0 && t->rank != rank)
-    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be %d", i, t->rank, rank);
-  return TENON_OK;
-}
-
-static tenon_status need_state(Infer *in, int i) {
-  TRY(need_float(in, i, 4));
-  const Type *t = infer_type(in, i);
+  if (t->dtype != DT_I8) TRY(infer_need_float(in, i, 4));
+  if (t->rank >= 0 && t->rank != 4)
+    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 4", i, t->rank);
   if (t->rank < 0) return TENON_OK;
   return infer_equal_dim(in, t->dims[2], ie_const(&in->g->dims, LLM_PAGE), "positions of a page");
 }
@@ -32,8 +25,14 @@ static tenon_status need_rows(Infer *in, int i, const Type *rows, const char *wh
 
 static tenon_status infer_kv_append(Infer *in) {
   TRY(need_state(in, 0));
-  TRY(need_float(in, 1, 3));
   const Type *s = infer_type(in, 0), *x = infer_type(in, 1);
+  if (s->dtype == DT_I8) {
+    TRY(infer_need(in, 1, DT_I8));
+    if (x->rank >= 0 && x->rank != 3)
+      return infer_fail(in, TENON_EINVAL, "operand 1 has rank %d, must be 3", x->rank);
+  } else {
+    TRY(infer_need_float(in, 1, 3));
+  }
   TRY(need_rows(in, 2, x, "rows and slots"));
   if (s->rank >= 0 && x->rank >= 0) {
     TRY(infer_equal_dim(in, s->dims[1], x->dims[1], "heads of state and rows"));
@@ -48,7 +47,7 @@ static double cost_kv_append(const CostIn *c) { return c->nin > 1 ? (double)c->i
 
 static tenon_status need_heads(Infer *in, int i, const Type *q) {
   if (!infer_src(in, i)) return TENON_OK;
-  TRY(need_float(in, i, 1));
+  TRY(infer_need_float(in, i, 1));
   const Type *t = infer_type(in, i);
   if (t->rank < 0 || q->rank < 0) return TENON_OK;
   return infer_equal_dim(in, t->dims[0], q->dims[1], "heads");
@@ -68,9 +67,28 @@ static tenon_status infer_states(Infer *in, const Type *q, const Type *k, const 
   return infer_equal_dim(in, q->dims[2], k->dims[3], "head size of query and key");
 }
 
+// A cache in i8 has scales, f32[pages, heads, 32, 1], and no other has.
+static tenon_status need_scale(Infer *in, int i, const Type *state) {
+  bool there = infer_src(in, i) != NULL;
+  if (state->dtype && there != (state->dtype == DT_I8))
+    return infer_fail(in, TENON_EINVAL,
+                      there ? "operand %d, scales of a cache that is not i8"
+                            : "operand %d, the scales of a cache in i8, is missing",
+                      i);
+  if (!there) return TENON_OK;
+  TRY(infer_need(in, i, DT_F32));
+  const Type *t = infer_type(in, i);
+  if (t->rank < 0 || state->rank < 0) return TENON_OK;
+  if (t->rank != 4)
+    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 4", i, t->rank);
+  for (int d = 0; d < 3; d++)
+    TRY(infer_equal_dim(in, t->dims[d], state->dims[d], "a cache and its scales"));
+  return infer_equal_dim(in, t->dims[3], ie_const(&in->g->dims, 1), "a scale for each head");
+}
+
 static tenon_status infer_paged_attention(Infer *in) {
   const paged_attention_attrs *at = in->attrs;
-  TRY(need_float(in, 0, 3));
+  TRY(infer_need_float(in, 0, 3));
   TRY(need_state(in, 1));
   TRY(need_state(in, 2));
   const Type *q = infer_type(in, 0), *k = infer_type(in, 1), *v = infer_type(in, 2);
@@ -82,6 +100,8 @@ static tenon_status infer_paged_attention(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "the table has rank %d, must be 2",
                       infer_type(in, 5)->rank);
   for (int i = 6; i <= 7; i++) TRY(need_heads(in, i, q));
+  TRY(need_scale(in, 8, k));
+  TRY(need_scale(in, 9, v));
   if (at->window < 0)
     return infer_fail(in, TENON_EINVAL, "the window is %lld, must be 0 or more",
                       (long long)at->window);
@@ -102,10 +122,10 @@ ATTR_TABLE(paged_attention, PAGED_ATTENTION_ATTRS);
 const OpInfo op_kv_append = {
     .name = "kv_append",
     .doc = "A paged KV cache [pages, heads, 32, size] with row t of x [rows, heads, size] at "
-           "slot[t] = page * 32 + position; below 0: nowhere.",
+           "slot[t] = page * 32 + position; below 0: nowhere. A cache of i8 takes rows of i8.",
     .operands = "state x slot",
     .results = "next",
-    .dtypes = "float",
+    .dtypes = "float int",
     .arity = 3,
     .nres = 1,
     .in_place = 1 + 0,
@@ -116,14 +136,16 @@ const OpInfo op_kv_append = {
     SAMPLES("(f32[3,2,32,8], f32[4,2,8], i32[4]{5,64,-1,95})",
             "(f16[2,1,32,16], f32[3,1,16], i32[3]{0,33,1})",
             "(bf16[n,3,32,4], f16[2,3,4], i32[2]{1,0})",
+            "(i8[2,2,32,8], i8[3,2,8], i32[3]{0,33,-1})",
             "(f32[2,2,32,24], bf16[1,2,24], i32[1]{-1})", "(f32[2,2,32,8], f32[0,2,8], i32[0]{})",
             "(f32[1,2,32,0], f32[1,2,0], i32[1]{3})"),
 };
 const OpInfo op_paged_attention = {
     .name = "paged_attention",
     .doc = "softmax(scale q k') v over a paged KV cache: row t sees keys 0 to pos[t] of sequence "
-           "seq[t], whose pages are table[seq[t]]",
-    .operands = "q k v seq pos table sinks? slopes?",
+           "seq[t], whose pages are table[seq[t]]; keys and values in i8 are multiplied by a scale "
+           "for each head of a position",
+    .operands = "q k v seq pos table sinks? slopes? k_scale? v_scale?",
     .results = "y",
     .dtypes = "float",
     .arity = -1,
@@ -137,6 +159,8 @@ const OpInfo op_paged_attention = {
             "i32[2,2]{2,0,1,-7})",
             "(f32[2,2,16], f32[2,2,32,16], f32[2,2,32,6], i32[2]{0,0}, i32[2]{40,41}, "
             "i32[1,2]{1,0}, f32[2], f32[2]) window=12 softcap=2 scale=0.3",
+            "(f32[3,4,8], i8[3,2,32,8], i8[3,2,32,6], i32[3]{0,1,0}, i32[3]{33,5,34}, "
+            "i32[2,2]{2,0,1,-7}, _, _, f32[3,2,32,1], f32[3,2,32,1])",
             "(f16[2,6,8], bf16[2,2,32,8], f16[2,2,32,8], i32[2]{0,1}, i32[2]{0,-1}, i32[2,1]{1,0}, "
             "_, f32[6])",
             "(f32[t,4,64], f32[n,2,32,64], f32[n,2,32,64], i32[3]{0,0,1}, i32[3]{62,63,0}, "

@@ -19,7 +19,6 @@
 
 #include <math.h>
 
-enum { Q, K, V, SEQ, POS, TABLE, SINKS, SLOPES };
 enum { MAX_SIZE = 512, MAX_HEADS = 1 << 12, SHARE_ROWS = 32 };
 
 // ---- what is computed ----
@@ -41,6 +40,14 @@ static bool is_float_tensor(const Node *n, int rank) {
          dtype_class(t->dtype) == DC_FLOAT;
 }
 
+// Of a cache: i8 has scales.
+static bool is_cache(const Node *n, const Node *scale) {
+  const Type *t = type_of(n);
+  if (!scale) return is_float_tensor(n, 4);
+  return t->kind == TK_TENSOR && t->rank == 4 && t->dtype == DT_I8 &&
+         type_of(scale)->dtype == DT_F32 && type_of(scale)->rank == 4;
+}
+
 static bool number(Dim d, int64_t most, int64_t *out) {
   if (!ie_is_const(d) || d->value < 1 || d->value > most) return false;
   *out = d->value;
@@ -50,10 +57,13 @@ static bool number(Dim d, int64_t most, int64_t *out) {
 static bool read_operands(Paged *a) {
   Graph *g = a->e.lo->g;
   const Node *n = a->anchor, *const *src = (const Node *const *)n->src;
-  if (!is_float_tensor(src[Q], 3) || !is_float_tensor(src[K], 4) || !is_float_tensor(src[V], 4))
+  a->k_scale = src_or_null(g, n, PAGED_K_SCALE);
+  a->v_scale = src_or_null(g, n, PAGED_V_SCALE);
+  if (!is_float_tensor(src[PAGED_Q], 3) || !is_cache(src[PAGED_K], a->k_scale) ||
+      !is_cache(src[PAGED_V], a->v_scale))
     return false;
-  const Type *q = type_of(src[Q]), *k = type_of(src[K]), *v = type_of(src[V]);
-  const Type *table = type_of(src[TABLE]);
+  const Type *q = type_of(src[PAGED_Q]), *k = type_of(src[PAGED_K]), *v = type_of(src[PAGED_V]);
+  const Type *table = type_of(src[PAGED_TABLE]);
   a->at = n->attrs;
   if (!number(q->dims[1], MAX_HEADS, &a->heads) || !number(k->dims[1], MAX_HEADS, &a->kv_heads) ||
       !number(q->dims[2], MAX_SIZE, &a->size) || !number(v->dims[3], MAX_SIZE, &a->vsize))
@@ -68,8 +78,8 @@ static bool read_operands(Paged *a) {
   a->table_rows = elem_dim(&a->e, table->dims[0]);
   a->row_pages = elem_dim(&a->e, table->dims[1]);
   a->scale = a->at->scale >= 0 ? a->at->scale : 1 / sqrt((double)a->size);
-  a->sinks = src_or_null(g, n, SINKS);
-  a->slopes = src_or_null(g, n, SLOPES);
+  a->sinks = src_or_null(g, n, PAGED_SINKS);
+  a->slopes = src_or_null(g, n, PAGED_SLOPES);
   return true;
 }
 
@@ -101,7 +111,7 @@ static bool good_results(Paged *a) {
   return true;
 }
 
-static void *paged_match(Lowering *lo, const Node *fused) {
+Paged *paged_begin(Lowering *lo, const Node *fused) {
   Paged *a = arena_new(lo->arena, Paged);
   ElementBuilder *e = &a->e;
   bool ok = true;
@@ -111,11 +121,15 @@ static void *paged_match(Lowering *lo, const Node *fused) {
   if (!good_results(a)) return NULL;
   elem_give(e, a->walk.own, give_value, a);
   lo->why = "an operand has no expression";
-  a->copy_k = is_costly(a, a->anchor->src[K], &ok);
-  a->copy_v = is_costly(a, a->anchor->src[V], &ok);
-  is_costly(a, a->anchor->src[Q], &ok);
+  a->copy_k = is_costly(a, a->anchor->src[PAGED_K], &ok);
+  a->copy_v = is_costly(a, a->anchor->src[PAGED_V], &ok);
+  is_costly(a, a->anchor->src[PAGED_Q], &ok);
+  if (a->k_scale) is_costly(a, a->k_scale, &ok);
+  if (a->v_scale) is_costly(a, a->v_scale, &ok);
   return ok ? a : NULL;
 }
+
+static void *paged_match(Lowering *lo, const Node *fused) { return paged_begin(lo, fused); }
 
 // ---- schedule ----
 

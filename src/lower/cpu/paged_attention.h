@@ -5,12 +5,25 @@
 #include "lower/element/epilogue.h"
 #include "lower/template.h"
 
+enum {
+  PAGED_Q,
+  PAGED_K,
+  PAGED_V,
+  PAGED_SEQ,
+  PAGED_POS,
+  PAGED_TABLE,
+  PAGED_SINKS,
+  PAGED_SLOPES,
+  PAGED_K_SCALE,
+  PAGED_V_SCALE
+};
+
 typedef struct Paged {
   ElementBuilder e;
   EpilogueWalk walk;
   const Node *anchor;
   const struct paged_attention_attrs *at;
-  const Node *sinks, *slopes;  // NULL: absent
+  const Node *sinks, *slopes, *k_scale, *v_scale;  // NULL: absent
   Dim rows, pages, row_pages, table_rows;
   int64_t heads, kv_heads, group, size, vsize;
   double scale;
@@ -31,7 +44,10 @@ typedef struct Paged {
   const LoopExpr *value;           // of the result's element at hand
 } Paged;
 
-// paged_attention_loops.c: the loops.  False when an operand has no expression.
+// The operands, and what is made of the result; NULL: it is none, or not for kernels.
+Paged *paged_begin(Lowering *lo, const Node *fused);
+// paged_attention_loops.c: the loops of template paged_attention.  False when an operand has no
+// expression.
 bool paged_emit(Paged *a);
 
 #endif

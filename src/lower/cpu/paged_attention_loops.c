@@ -20,7 +20,6 @@
 
 #include <math.h>
 
-enum { Q, K, V, SEQ, POS, TABLE };
 enum { LANES = 16, TRANSPOSED = 16, UNROLL = 4, SPLIT_PAGES = PAGED_SPLIT / LLM_PAGE };
 
 static Dim num(Paged *a, int64_t v) { return ie_const(a->e.pool, v); }
@@ -91,12 +90,13 @@ static const LoopExpr *guarded_index(Paged *a, int operand, Dim row) {
 // Whether the rows of the item follow one another in one sequence: 1 or 0.
 static const LoopExpr *consecutive(Paged *a) {
   LoopKernel *k = a->e.k;
-  const LoopExpr *seq = guarded_index(a, SEQ, a->t0), *pos = guarded_index(a, POS, a->t0);
+  const LoopExpr *seq = guarded_index(a, PAGED_SEQ, a->t0),
+                 *pos = guarded_index(a, PAGED_POS, a->t0);
   if (!seq || !pos) return NULL;
   seq = let(a, seq);
   pos = let(a, pos);
   Dim i = loop_reduce(&a->e.b, LOOP_min, "i", a->per_item, 1), row = add(a, a->t0, i);
-  const LoopExpr *s = guarded_index(a, SEQ, row), *p = guarded_index(a, POS, row);
+  const LoopExpr *s = guarded_index(a, PAGED_SEQ, row), *p = guarded_index(a, PAGED_POS, row);
   if (!s || !p) return NULL;
   const LoopExpr *next = op2(a, LOOP_and, op2(a, LOOP_eq, s, seq),
                              op2(a, LOOP_eq, p, op2(a, LOOP_add, pos, index_of(a, i))));
@@ -126,7 +126,7 @@ static bool bind_keys(Paged *a) {
   LoopBuilder *b = &a->e.b;
   Dim most = ie_addc(a->e.pool, times(a, a->row_pages, LLM_PAGE), 1), row = add(a, a->t0, a->run);
   const char *why = "a position lies outside the page table";
-  const LoopExpr *pos = guarded_index(a, POS, row);
+  const LoopExpr *pos = guarded_index(a, PAGED_POS, row);
   if (!pos) return false;
   const LoopExpr *n = op2(a, LOOP_max, op2(a, LOOP_add, pos, whole(a, 1)), whole(a, 0));
   a->length = loop_bind(b, "length", let(a, n), most, why);
@@ -183,19 +183,29 @@ static bool copy_queries(Paged *a) {
   Dim g = enter(a, LOOP_SERIAL, "g", num(a, a->group)), m = at_row(a, r, a->group, g);
   Dim d = enter(a, LOOP_VECTOR, "d", num(a, a->size));
   elem_forget(e);
-  const LoopExpr *x = element(a, Q, (Dim[]){row, query_head(a, g), d});
+  const LoopExpr *x = element(a, PAGED_Q, (Dim[]){row, query_head(a, g), d});
   if (!x) return false;
   loop_store(&e->b, a->q, at_row(a, m, a->size, d), op2(a, LOOP_mul, x, real(a, a->scale)));
   leave(a, 5);
   return true;
 }
 
+// A page as f32: what is i8 times its scale.
 static bool copy_page(Paged *a, int operand, int32_t to, int64_t size) {
-  Dim i = enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)),
-      d = enter(a, LOOP_VECTOR, "d", num(a, size));
+  const Node *scales = operand == PAGED_K ? a->k_scale : a->v_scale;
+  const LoopExpr *scale = NULL;
+  Dim i = enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE));
+  elem_forget(&a->e);
+  if (scales) {
+    scale = elem_at(&a->e, scales, (Dim[]){a->page, a->head, i, a->e.pool->zero});
+    if (!scale) return false;
+    scale = let(a, scale);
+  }
+  Dim d = enter(a, LOOP_VECTOR, "d", num(a, size));
   elem_forget(&a->e);
   const LoopExpr *x = element(a, operand, (Dim[]){a->page, a->head, i, d});
   if (!x) return false;
+  if (scale) x = op2(a, LOOP_mul, x, scale);
   loop_store(&a->e.b, to, at_row(a, i, size, d), x);
   leave(a, 2);
   return true;
@@ -218,7 +228,7 @@ static bool transpose(Paged *a, Dim first, int64_t steps) {
   Dim d = add(a, first, enter(a, LOOP_UNROLL, "u", num(a, steps)));
   elem_forget(&a->e);
   const LoopExpr *x = a->copy_k ? cell(a, a->k, at_row(a, i, a->size, d))
-                                : element(a, K, (Dim[]){a->page, a->head, i, d});
+                                : element(a, PAGED_K, (Dim[]){a->page, a->head, i, d});
   if (!x) return false;
   loop_store(&a->e.b, a->kt, at_row(a, d, LLM_PAGE, i), x);
   leave(a, 2);
@@ -227,10 +237,10 @@ static bool transpose(Paged *a, Dim first, int64_t steps) {
 
 static bool transpose_page(Paged *a) {
   int64_t n = a->size / TRANSPOSED, rest = a->size % TRANSPOSED;
-  if (a->copy_k && !copy_page(a, K, a->k, a->size)) return false;
+  if (a->copy_k && !copy_page(a, PAGED_K, a->k, a->size)) return false;
   if (n) {
     Dim d = times(a, enter(a, LOOP_SERIAL, "d", num(a, n)), TRANSPOSED);
-    prefetch(a, V, a->page, enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d);
+    prefetch(a, PAGED_V, a->page, enter(a, LOOP_SERIAL, "i", num(a, LLM_PAGE)), d);
     leave(a, 1);
     if (!transpose(a, d, TRANSPOSED)) return false;
     leave(a, 1);
@@ -282,7 +292,7 @@ static bool open_pages(Paged *a) {
   elem_forget(&a->e);
   Dim at[2] = {a->seq, loop_bind(b, "entry", index_of(a, add(a, begin, a->in_split)), a->row_pages,
                                  "a position lies outside the page table")};
-  const LoopExpr *x = elem_at(&a->e, a->anchor->src[TABLE], at);
+  const LoopExpr *x = elem_at(&a->e, a->anchor->src[PAGED_TABLE], at);
   if (!x) return false;
   a->page = loop_bind(b, "page", loop_cast(a->e.k, DT_I64, x), a->pages,
                       "the page table has a page that is none of the KV cache");
@@ -354,11 +364,11 @@ typedef struct Keys {  // of a page
 
 // While the first tile of the page is at its key j.
 static void prefetch_keys(Paged *a, Dim m, Dim j, Dim col, int64_t width, const Keys *keys) {
-  int64_t line = 64 / elem_bytes(type_of(a->anchor->src[K])->dtype);
-  if (elem_buffer(&a->e, a->anchor->src[K]) < 0) return;
+  int64_t line = 64 / elem_bytes(type_of(a->anchor->src[PAGED_K])->dtype);
+  if (elem_buffer(&a->e, a->anchor->src[PAGED_K]) < 0) return;
   loop_if(&a->e.b, op2(a, LOOP_lt, index_of(a, m), whole(a, 1)));
   for (int64_t i = 0; i < width; i += line)
-    prefetch(a, K, keys->later, j, ie_addc(a->e.pool, col, i));
+    prefetch(a, PAGED_K, keys->later, j, ie_addc(a->e.pool, col, i));
   loop_end(&a->e.b);
 }
 
@@ -371,7 +381,7 @@ static bool find_later(Paged *a, Dim *out) {
   elem_forget(&a->e);
   Dim at[2] = {a->seq, loop_bind(&a->e.b, "entry", index_of(a, entry), a->row_pages,
                                  "a position lies outside the page table")};
-  const LoopExpr *x = elem_at(&a->e, a->anchor->src[TABLE], at);
+  const LoopExpr *x = elem_at(&a->e, a->anchor->src[PAGED_TABLE], at);
   if (!x) return false;
   *out = loop_bind(&a->e.b, "later", loop_cast(a->e.k, DT_I64, x), a->pages,
                    "the page table has a page that is none of the KV cache");
@@ -393,7 +403,7 @@ static bool value_block(Paged *a, Dim m, int64_t rows, Dim col, int64_t width, c
   elem_forget(&a->e);
   Dim at = at_row(a, r, width, x), c = add(a, col, x);
   const LoopExpr *v = a->copy_v ? cell(a, a->v, at_row(a, j, a->vsize, c))
-                                : element(a, V, (Dim[]){a->page, a->head, j, c});
+                                : element(a, PAGED_V, (Dim[]){a->page, a->head, j, c});
   if (!v) return false;
   Dim weight = add(a, at_row(a, add(a, m, r), PAGED_SPLIT, j), times(a, a->in_split, LLM_PAGE));
   v = loop_op(a->e.k, LOOP_fma, cell(a, a->s, weight), v, cell(a, a->tile, at));
@@ -420,7 +430,7 @@ static bool page_values(Paged *a) {
   IntPool *p = a->e.pool;
   Dim group = num(a, a->group), from, to, later;
   if (!find_later(a, &later)) return false;
-  if (a->copy_v && !copy_page(a, V, a->v, a->vsize)) return false;
+  if (a->copy_v && !copy_page(a, PAGED_V, a->v, a->vsize)) return false;
   Dim begin = add(a, times(a, a->split, PAGED_SPLIT), times(a, a->in_split, LLM_PAGE));
   const LoopExpr *seen =
       op2(a, LOOP_le, index_of(a, ie_addc(p, begin, LLM_PAGE)), index_of(a, a->length));
@@ -486,7 +496,7 @@ static bool splits(Paged *a) {
   IntPool *p = a->e.pool;
   Dim size = num(a, PAGED_SPLIT);
   loop_if(b, op2(a, LOOP_lt, whole(a, 0), index_of(a, a->length)));
-  const LoopExpr *seq = guarded_index(a, SEQ, add(a, a->t0, a->run));
+  const LoopExpr *seq = guarded_index(a, PAGED_SEQ, add(a, a->t0, a->run));
   if (!seq) return false;
   a->seq = loop_bind(b, "seq", seq, a->table_rows, "a row's sequence is none of the page table");
   Dim most = ie_addc(p, times(a, a->row_pages, LLM_PAGE), 1);
@@ -539,7 +549,7 @@ static bool finish_rows(Paged *a) {
 static Dim rows_per_item(Paged *a) {
   enum { ITEMS = 32 };
   IntPool *g = &a->e.lo->g->dims;
-  Dim rows = type_of(a->anchor->src[Q])->dims[0];
+  Dim rows = type_of(a->anchor->src[PAGED_Q])->dims[0];
   Dim more = ie_div(g, ie_mulc(g, rows, a->kv_heads), ie_const(g, ITEMS));
   more = ie_min(g, more, ie_const(g, a->most - 1));
   Dim own = ie_is_const(more) ? num(a, more->value) : elem_own_dim(&a->e, more);
