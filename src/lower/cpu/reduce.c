@@ -1,13 +1,16 @@
 // reduce.c -- template reduce: reductions, norms and softmax, row by row.
 //
 // All reductions of the kernel, composites expanded, go over the same axes of values of one shape,
-// the rows.  Each row forms its reductions in order, then stores the results.  Three forms:
+// the rows.  Each row forms its reductions in order, then stores the results.  Four forms:
 //   along    reduced axes are innermost: a row is contiguous, with `lanes` partial sums;
+//   short    the same of at most SHORT_MOST elements: a lane is a row, its elements one after the
+//            other in registers;
 //   across   the last axis stays and is the vector; a lane forms its sum in order, one row of a
 //            piece after the other; results with an element per element of the rows take a second
 //            pass;
 //   broken   a row is several contiguous pieces, whose sums are added in order.
-// A value that costs more than a load and is read again after its sum stays in scratch.
+// A value that costs more than a load and is read again after its sum stays in scratch, or in the
+// result where a row is long.
 //
 // Needs:      constant axes; results that have the rows' elements, or one per row, in row order.
 // Guarantees: `lanes` alone changes the order of a sum; 16-bit floats are summed in f32.  arg_max
@@ -20,13 +23,13 @@
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
-enum { KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10 };
+enum { KEEP_ELEMS = 1 << 20, KEEP_ROWS = 1 << 10 };
 
 // A row that lies together has `lanes` partial sums; sums across rows are formed in order.
 #define REDUCE_SCHEDULE(I, B, C, T)                                                                \
   I(T, lanes, 1, 1, 64, 0, ORDER, "partial sums of a contiguous row")                              \
   I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
-    "elements of the last axis per work item, where it is not reduced")                            \
+    "elements of the last axis per work item, where it is not reduced; of short rows, rows")       \
   B(T, keep, true, FREE, "expensive elements that are read again stay in scratch")
 SCHEDULE_STRUCT(Reduce, REDUCE_SCHEDULE);
 SCHEDULE_TABLE(Reduce, REDUCE_SCHEDULE);
@@ -222,17 +225,24 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
   return r->total[g->i];
 }
 
-// Where the element at hand is kept: across, the lanes lie together.
-static Dim kept_place(const Rows *r) {
-  IntPool *p = r->e.pool;
-  return r->kind == ACROSS ? ie_add(p, ie_mulc(p, r->place, r->cols), r->lane) : r->place;
+// Where the element at hand is kept in a buffer: across, the lanes lie together; in the result, at
+// the place of its element.
+static Dim kept_place(Rows *r, int32_t buffer) {
+  ElementBuilder *e = &r->e;
+  IntPool *p = e->pool;
+  if (r->kind == ACROSS) return ie_add(p, ie_mulc(p, r->place, r->cols * r->unroll), r->lane);
+  if (buffer >= e->k->nargs) return r->place;
+  Dim at[MAX_RANK], index[MAX_RANK];
+  const Node *n = e->body->result[0];
+  rows_result_index(r, type_of(elem_core(n)), true, at);
+  return elem_place(e, n, at, index);
 }
 
 static const LoopExpr *give_kept(void *ctx, const Dim *index) {
   const Given *g = ctx;
   for (int d = 0; d < g->r->type->rank; d++)
     if (!rows_same_index(g->r, d, index[d])) return NULL;
-  return loop_load(g->r->e.k, g->r->scratch[g->i], kept_place(g->r));
+  return loop_load(g->r->e.k, g->r->scratch[g->i], kept_place(g->r, g->r->scratch[g->i]));
 }
 
 LoopOp rows_sum_op(const Node *n) {
@@ -255,7 +265,7 @@ static int lanes_for(Dim length) {
 
 // The element's index: the row's own axes are set already; the others come from its place in the
 // row.
-static void set_place(Rows *r, Dim outer, Dim inner) {
+void rows_set_place(Rows *r, Dim outer, Dim inner) {
   ElementBuilder *e = &r->e;
   Dim shape[MAX_RANK], at[MAX_RANK];
   for (int part = 0; part < 2; part++) {
@@ -282,7 +292,7 @@ static int open_row(Rows *r) {
     if (!ie_is(r->outer_length, 1)) outer = loop_for(b, LOOP_SERIAL, "o", r->outer_length), n++;
     inner = loop_for(b, LOOP_VECTOR, "v", r->inner_length), n++;
   }
-  set_place(r, outer, inner);
+  rows_set_place(r, outer, inner);
   return n;
 }
 
@@ -339,7 +349,17 @@ bool rows_kept(const Rows *r, const Node *n) {
   return false;
 }
 
-// Scratch for the operand of sum i, if it is worth keeping; else -1.
+// Whether the last sum's operand may wait in the result, whose elements are stored where they are
+// read: a row beyond the nearest cache then has one place less.
+static bool keeps_in_result(Rows *r, int i) {
+  const ElementBuilder *e = &r->e;
+  const Node *n = r->sum[i]->src[0], *y = e->body->result[0];
+  return r->kind == ALONG && i == r->nsums - 1 && e->fused->nres == 1 &&
+         type_of(y)->dtype == type_of(n)->dtype && rows_is_whole(r, type_of(elem_core(y))) &&
+         r->length->value * elem_bytes(type_of(n)->dtype) > e->lo->target.l1;
+}
+
+// A buffer for the operand of sum i, if it is worth keeping; else -1.
 static int32_t room_for_operand(Rows *r, int i) {
   ElementBuilder *e = &r->e;
   const Node *n = r->sum[i]->src[0];
@@ -348,7 +368,8 @@ static int32_t room_for_operand(Rows *r, int i) {
       !ie_is_const(r->length) || r->length->value > (lanes ? KEEP_ROWS : KEEP_ELEMS))
     return -1;
   if (!rows_costly(n) || rows_kept(r, n) || !rows_read_again(r, i)) return -1;
-  Dim size = lanes ? ie_mulc(e->pool, r->length, r->cols) : r->length;
+  if (keeps_in_result(r, i)) return elem_result(e, 0);
+  Dim size = lanes ? ie_mulc(e->pool, r->length, r->cols * r->unroll) : r->length;
   return loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, size, false);
 }
 
@@ -370,7 +391,7 @@ static const LoopExpr *term(Rows *r, const Node *n, LoopOp op, const LoopExpr *m
   if (!x) return NULL;
   if (keep >= 0) {
     x = loop_let(&e->b, x);
-    loop_store(&e->b, keep, kept_place(r), x);
+    loop_store(&e->b, keep, kept_place(r, keep), x);
   }
   if (!most) return loop_cast(k, sum_dtype(n, false), x);
   const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
@@ -387,7 +408,7 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
   bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
   Dim outer = e->pool->zero;
   if (nested) outer = loop_reduce(&e->b, op, "o", r->outer_length, 1);
-  set_place(r, outer, loop_reduce(&e->b, op, "k", r->inner_length, r->lanes));
+  rows_set_place(r, outer, loop_reduce(&e->b, op, "k", r->inner_length, r->lanes));
   const LoopExpr *x = term(r, n, op, most, keep);
   if (!x) return NULL;
   x = loop_yield(&e->b, x);
@@ -396,12 +417,30 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
   return x;
 }
 
-// Opens the vector over the piece of the last axis.
+// Opens the vector over the piece of the last axis, of each of the rows at once.
 static void open_lanes(Rows *r) {
   ElementBuilder *e = &r->e;
-  r->lane = loop_for(&e->b, LOOP_VECTOR, "v", r->width);
-  r->index[r->vector] = ie_add(e->pool, r->first, r->lane);
+  IntPool *p = e->pool;
+  if (r->unroll > 1) {
+    Dim q = loop_for(&e->b, LOOP_UNROLL, "q", ie_const(p, r->unroll));
+    r->index[r->unroll_axis] = ie_add(p, ie_mulc(p, r->unroll_first, r->unroll), q);
+    r->lane = ie_mulc(p, q, r->cols);
+  } else {
+    r->lane = p->zero;
+  }
+  Dim v = loop_for(&e->b, LOOP_VECTOR, "v", r->width), at = ie_add(p, r->first, v);
+  r->lane = ie_add(p, r->lane, v);
+  if (r->guarded) at = elem_guard(e, at, r->last);
+  e->nidle = e->nguards;
+  elem_split(e, at, r->vector + 1 - r->from, r->shape + r->from, r->index + r->from);
   elem_forget(e);
+}
+
+static void close_lanes(Rows *r) {
+  elem_unguard(&r->e, 0);
+  r->e.nidle = 0;
+  loop_end(&r->e.b);
+  if (r->unroll > 1) loop_end(&r->e.b);
 }
 
 // Of a piece whose width is not known, one vector of lanes after the other.
@@ -410,11 +449,11 @@ static bool sums_by_vectors(Rows *r, const Node *n, LoopOp op, int32_t most, int
   ElementBuilder *e = &r->e;
   open_lanes(r);
   const LoopExpr *is = most < 0 ? NULL : loop_let(&e->b, loop_load(e->k, most, r->lane));
-  set_place(r, loop_reduce(&e->b, op, "k", r->length, 1), e->pool->zero);
+  rows_set_place(r, loop_reduce(&e->b, op, "k", r->length, 1), e->pool->zero);
   const LoopExpr *x = term(r, n, op, is, keep);
   if (!x) return false;
   loop_store(&e->b, sums, r->lane, loop_yield(&e->b, x));
-  loop_end(&e->b);
+  close_lanes(r);
   return true;
 }
 
@@ -430,18 +469,18 @@ static int32_t lane_sums(Rows *r, const Node *n, LoopOp op, int32_t most, int32_
   int64_t i = 0;
   if (!loop_identity(op, t, &f, &i)) return -1;
   int32_t sums = loop_buffer(k, fixed ? LOOP_REGISTER : LOOP_SCRATCH, "acc", t,
-                             ie_const(e->pool, r->cols), false);
+                             ie_const(e->pool, r->cols * r->unroll), false);
   if (!fixed) return sums_by_vectors(r, n, op, most, keep, sums) ? sums : -1;
   open_lanes(r);
   loop_store(&e->b, sums, r->lane, dtype_is_float(t) ? loop_float(k, t, f) : loop_int(k, t, i));
-  loop_end(&e->b);
+  close_lanes(r);
   Dim row = loop_for(&e->b, LOOP_SERIAL, "k", r->length);
   open_lanes(r);
-  set_place(r, row, e->pool->zero);
+  rows_set_place(r, row, e->pool->zero);
   const LoopExpr *x = term(r, n, op, most < 0 ? NULL : loop_load(k, most, r->lane), keep);
   if (!x) return -1;
   loop_store(&e->b, sums, r->lane, loop_op(k, op, loop_load(k, sums, r->lane), x, NULL));
-  loop_end(&e->b);
+  close_lanes(r);
   loop_end(&e->b);
   return sums;
 }
@@ -476,10 +515,10 @@ static int32_t settle(Rows *r, const Node *n, int32_t sums, int32_t to) {
   bool done = to >= 0;
   if (!done)
     to = loop_buffer(e->k, LOOP_SCRATCH, "most", type_of(n->src[0])->dtype,
-                     ie_const(e->pool, r->cols), false);
+                     ie_const(e->pool, r->cols * r->unroll), false);
   x = done ? rows_finish_sum(r, n, x) : loop_cast(e->k, e->k->buffer[to].dtype, x);
   loop_store(&e->b, to, r->lane, x);
-  loop_end(&e->b);
+  close_lanes(r);
   return to;
 }
 
@@ -494,11 +533,15 @@ static bool form_lanes(Rows *r, int i, int32_t keep) {
   return true;
 }
 
-static bool add_sum(Rows *r, int i) {
-  const Node *n = r->sum[i];
+static bool can_add(const Rows *r, const Node *n) {
   DType t = type_of(n->src[0])->dtype;
   if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return false;
-  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return false;
+  return n->op != OP_reduce_mean || dtype_is_float(t) || r->length->lo >= 1;
+}
+
+static bool add_sum(Rows *r, int i) {
+  const Node *n = r->sum[i];
+  if (!can_add(r, n)) return false;
   int32_t keep = room_for_operand(r, i);
   if (r->kind == ACROSS) {
     if (!form_lanes(r, i, keep)) return false;
@@ -518,7 +561,9 @@ static bool store_one(Rows *r, int i, bool whole) {
   rows_result_index(r, type_of(c), whole, at);
   const LoopExpr *x = elem_at(e, c, at);
   if (!x) return false;
-  loop_store(&e->b, elem_result(e, i), elem_place(e, n, at, index), x);
+  Dim place = elem_place(e, n, at, index);
+  LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);
+  loop_store_guarded(&e->b, elem_result(e, i), place, e->nguards, g, x);
   return true;
 }
 
@@ -537,16 +582,18 @@ static bool store_results(Rows *r) {
   for (int i = 0; i < e->fused->nres; i++)
     reduced |= !rows_is_whole(r, type_of(elem_core(e->body->result[i])));
   if (r->whole) {
-    int opened = open_row(r);
-    if (lanes) open_lanes(r), opened++;
+    int64_t piece = rows_piece(r);
+    int opened = piece ? rows_open_pieces(r, piece) : open_row(r);
+    if (lanes) open_lanes(r);
     if (!store_those(r, true)) return false;
+    if (lanes) close_lanes(r);
     while (opened--) loop_end(&e->b);
   }
   elem_forget(e);
   if (!reduced) return true;
   if (lanes) open_lanes(r);
   bool ok = store_those(r, false);
-  if (lanes) loop_end(&e->b);
+  if (lanes) close_lanes(r);
   return ok;
 }
 
@@ -555,25 +602,29 @@ static void dynamic_rows(Rows *r) {
   ElementBuilder *e = &r->e;
   IntPool *p = e->pool;
   bool across = r->kind == ACROSS;
-  Dim items = p->one, outer[MAX_RANK], at[MAX_RANK], last = p->one;
-  int n = 0;
-  if (across) last = r->shape[r->vector];
-  for (int i = 0; i < r->type->rank; i++)
-    if (!r->over[i] && !(across && i == r->vector))
-      items = ie_mul(p, items, outer[n++] = r->shape[i]);
+  Dim items = p->one, outer[MAX_RANK], at[MAX_RANK], last = across ? r->last : p->one;
+  int axis[MAX_RANK], n = 0;
+  for (int i = 0; i < r->type->rank; i++) {
+    if (r->over[i] || (across && i >= r->from && i <= r->vector)) continue;
+    outer[n] = r->shape[i];
+    if (across && r->unroll > 1 && i == r->unroll_axis)
+      outer[n] = ie_const(p, r->shape[i]->value / r->unroll);
+    items = ie_mul(p, items, outer[n]);
+    axis[n++] = i;
+  }
   Dim chunks = across ? ie_ceildiv(p, last, ie_const(p, r->cols)) : p->one;
   Dim all = ie_mul(p, items, chunks), item = loop_for(&e->b, LOOP_PARALLEL, "item", all);
   if (ie_is(all, 1)) item = p->zero;
   Dim chunk = ie_is(chunks, 1) ? p->zero : n ? ie_mod(p, item, chunks) : item;
   if (!ie_is(chunks, 1)) item = n ? ie_div(p, item, chunks) : p->zero;
   elem_split(e, item, n, outer, at);
-  n = 0;
-  for (int i = 0; i < r->type->rank; i++)
-    if (!r->over[i] && !(across && i == r->vector)) r->index[i] = at[n++];
+  for (int i = 0; i < n; i++) r->index[axis[i]] = at[i];
   if (!across) return;
+  r->unroll_first = r->index[r->unroll_axis];
   r->first = ie_mulc(p, chunk, r->cols);
   r->width = ie_is(chunks, 1) ? last : ie_min(p, ie_const(p, r->cols), ie_sub(p, last, r->first));
-  if (ie_is_const(last) && last->value % r->cols == 0) r->width = ie_const(p, r->cols);
+  if (r->guarded || (ie_is_const(last) && last->value % r->cols == 0))
+    r->width = ie_const(p, r->cols);
 }
 
 void rows_measure(Rows *r) {
@@ -587,6 +638,100 @@ void rows_measure(Rows *r) {
   r->length = ie_mul(p, r->outer_length, r->inner_length);
 }
 
+// ---- short rows ----
+
+// Many rows of few elements: partial sums would leave lanes empty.
+static bool is_short(Rows *r) {
+  if (r->kind != ALONG || !ie_is_const(r->length) || r->length->value > SHORT_MOST) return false;
+  row_lanes_find(&r->rows, r->e.pool, r->type->rank, r->shape, r->over);
+  return row_lanes_many(&r->rows);
+}
+
+static void open_short(Rows *r) {
+  row_lanes_items(&r->rows, &r->e, r->cols);
+  row_lanes_vector(&r->rows, &r->e, r->index);
+}
+
+static void set_short(Rows *r, int64_t k) {
+  rows_set_place(r, r->e.pool->zero, ie_const(r->e.pool, k));
+}
+
+static const LoopExpr *give_short(void *ctx, const Dim *index) {
+  const Given *g = ctx;
+  for (int d = 0; d < g->r->type->rank; d++)
+    if (!rows_same_index(g->r, d, index[d])) return NULL;
+  return g->r->value[g->i][g->r->place->value];
+}
+
+// One pass over the row.  `most` NULL: its elements, kept as number `keep` where that is not
+// negative; else their places.
+static const LoopExpr *short_pass(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
+                                  int keep) {
+  ElementBuilder *e = &r->e;
+  LoopKernel *k = e->k;
+  DType t = sum_dtype(n, most != NULL);
+  double f = 0;
+  int64_t i = 0;
+  if (!loop_identity(op, t, &f, &i)) return NULL;
+  const LoopExpr *sum = dtype_is_float(t) ? loop_float(k, t, f) : loop_int(k, t, i), *x;
+  for (int64_t at = 0; at < r->length->value; at++) {
+    set_short(r, at);
+    if (most) {
+      x = term(r, n, op, most, -1);
+    } else {
+      x = elem_at(e, n->src[0], r->index);
+      if (x && keep >= 0) x = r->value[keep][at] = loop_let(&e->b, x);
+      if (x) x = loop_cast(k, t, x);
+    }
+    if (!x) return NULL;
+    sum = loop_let(&e->b, loop_op(k, op, sum, x, NULL));
+  }
+  return sum;
+}
+
+static bool add_short(Rows *r, int i) {
+  const Node *n = r->sum[i], *of = n->src[0];
+  if (!can_add(r, n)) return false;
+  bool keeps = r->keep && !rows_is_arg(n) && r->nkept < KEEP && rows_costly(of) &&
+               !rows_kept(r, of) && rows_read_again(r, i);
+  const LoopExpr *x = short_pass(r, n, rows_sum_op(n), NULL, keeps ? r->nkept : -1);
+  if (keeps) {
+    r->kept[r->nkept] = of;
+    elem_give(&r->e, of, give_short, given(r, r->nkept++));
+  }
+  if (x && rows_is_arg(n)) {
+    const LoopExpr *most = loop_let(&r->e.b, loop_cast(r->e.k, type_of(of)->dtype, x));
+    x = short_pass(r, n, place_op(n), most, -1);
+  }
+  if (!x) return false;
+  r->total[i] = rows_finish_sum(r, n, x);
+  elem_give(&r->e, n, give_total, given(r, i));
+  return true;
+}
+
+static bool build_short(Rows *r) {
+  open_short(r);
+  for (int i = 0; i < r->nsums; i++)
+    if (!add_short(r, i)) return false;
+  for (int64_t at = 0; r->whole && at < r->length->value; at++) {
+    set_short(r, at);
+    if (!store_those(r, true)) return false;
+  }
+  elem_forget(&r->e);
+  if (!store_those(r, false)) return false;
+  loop_end(&r->e.b);
+  return true;
+}
+
+// ---- the template ----
+
+static bool build_rows(Rows *r) {
+  dynamic_rows(r);
+  for (int i = 0; i < r->nsums; i++)
+    if (!add_sum(r, i)) return false;
+  return store_results(r);
+}
+
 static bool reduce_build(void *match, const void *fields, Lowered *out) {
   const ReduceSchedule *s = fields;
   Rows *r = match;
@@ -594,14 +739,12 @@ static bool reduce_build(void *match, const void *fields, Lowered *out) {
   r->lanes = (int)s->lanes;
   r->cols = s->cols;
   r->keep = s->keep;
+  rows_choose_together(r);
   for (int i = 0; r->kind == ACROSS && i < r->nsums; i++)
     r->row_sum[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
-                                ie_const(e->pool, r->cols), false);
+                                ie_const(e->pool, r->cols * r->unroll), false);
   loop_begin(&e->b, e->k);
-  dynamic_rows(r);
-  for (int i = 0; i < r->nsums; i++)
-    if (!add_sum(r, i)) return false;
-  if (!store_results(r)) return false;
+  if (!(r->kind == SHORT ? build_short(r) : build_rows(r))) return false;
   loop_end(&e->b);
   elem_finish(e, out);
   return true;
@@ -619,27 +762,9 @@ static void *reduce_match(Lowering *lo, const Node *fused) {
   Rows *r = arena_new(lo->arena, Rows);
   if (!rows_begin(r, lo, fused)) return NULL;
   rows_measure(r);
+  if (is_short(r)) r->kind = SHORT;
+  if (r->kind == ACROSS) rows_join(r);
   return r;
-}
-
-// How many of its lanes a piece of the last axis fills, in percent, where it divides that.
-static int64_t lanes_filled(int64_t last, int64_t cols, int64_t lanes) {
-  return last % cols ? 0 : 100 * cols / ((cols + lanes - 1) / lanes * lanes);
-}
-
-int64_t rows_choose_cols(const Type *t, int axis, const bool *over, const LowerTarget *target,
-                         int bytes) {
-  enum { SOME = 64, VECTORS = 8, ITEMS = 8 };
-  int64_t lanes = MAX(target->vector_bytes / bytes, 1), best = 0, most = VECTORS * lanes,
-          others = 1;
-  if (!ie_is_const(t->dims[axis])) return SOME;
-  int64_t last = t->dims[axis]->value;
-  for (int d = 0; d < t->rank; d++)
-    if (d != axis && !over[d] && ie_is_const(t->dims[d])) others *= MIN(t->dims[d]->value, ITEMS);
-  if (others < ITEMS) most = MIN(most, MAX(last * others / ITEMS, 2 * lanes));
-  for (int64_t cols = MIN(most, last); cols >= MIN(2 * lanes, last) && cols > 0; cols--)
-    if (lanes_filled(last, cols, lanes) > (best ? lanes_filled(last, best, lanes) : 0)) best = cols;
-  return best ? best : SOME;
 }
 
 static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
@@ -647,8 +772,8 @@ static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven
   const Rows *r = match;
   (void)given;
   *(ReduceSchedule *)fields = (ReduceSchedule){
-      .lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length),
-      .cols = r->kind == ACROSS ? rows_choose_cols(r->type, r->vector, r->over, t, 4) : 64,
+      .lanes = r->kind == ACROSS || r->kind == SHORT ? 1 : lanes_for(r->inner_length),
+      .cols = r->kind == ACROSS ? rows_choose_lanes(r, t, 4) : 64,
       .keep = true};
   return true;
 }
@@ -656,8 +781,9 @@ static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven
 static bool reduce_legal(const void *match, const LowerTarget *t, const void *fields,
                          const char **why) {
   (void)t;
-  *why = ((const Rows *)match)->kind == ACROSS && ((const ReduceSchedule *)fields)->lanes != 1
-             ? "lanes must be 1 where the reduced axis is not the last one"
+  RowKind kind = ((const Rows *)match)->kind;
+  *why = (kind == ACROSS || kind == SHORT) && ((const ReduceSchedule *)fields)->lanes != 1
+             ? "lanes must be 1 where rows are short or the reduced axis is not the last one"
              : NULL;
   return !*why;
 }

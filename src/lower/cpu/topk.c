@@ -209,7 +209,9 @@ bool topk_store(TopK *t) {
     const Node *n = e->body->result[i];
     const LoopExpr *x = elem_at(e, elem_core(n), at);
     if (!x) return false;
-    loop_store(&e->b, elem_result(e, i), elem_place(e, n, at, out), x);
+    Dim place = elem_place(e, n, at, out);
+    LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);
+    loop_store_guarded(&e->b, elem_result(e, i), place, e->nguards, g, x);
   }
   return true;
 }
@@ -223,6 +225,9 @@ static void *topk_match(Lowering *lo, const Node *fused) {
   return topk_begin(t, lo, fused) && t->n <= MOST_KEYS && t->k <= MOST_OF_BLOCKS ? t : NULL;
 }
 
+// That a block has nothing left is below all keys, so those have to be narrow.
+bool topk_takes_blocks(const TopK *t) { return t->k > 1 && t->n >= LONG_ROW && t->key == DT_I32; }
+
 static bool topk_choose(void *match, const LowerTarget *target, const ScheduleGiven *given,
                         void *fields) {
   const TopK *t = match;
@@ -230,8 +235,7 @@ static bool topk_choose(void *match, const LowerTarget *target, const ScheduleGi
   int64_t k = t->node->type[0]->dims[t->axis]->value, n = t->type->dims[t->axis]->value;
   (void)target;
   s->lanes = LANES;
-  // That a block has nothing left is below all keys, so those have to be narrow.
-  if (k > 1 && n >= LONG_ROW && t->key == DT_I32)
+  if (topk_takes_blocks(t))
     for (s->block = LANES; s->block * s->block < n;) s->block *= 2;
   return given->t || k <= (s->block ? MOST_OF_BLOCKS : MOST_RESULTS);
 }

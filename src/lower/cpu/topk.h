@@ -22,6 +22,7 @@ typedef struct TopK {
 } TopK;
 
 bool topk_begin(TopK *t, Lowering *lo, const Node *fused);  // false: the kernel is none
+bool topk_takes_blocks(const TopK *t);  // a search of one row after the other goes by blocks
 // An integer that orders as x does; NaN is the greatest.  Where the least is sought, in reverse.
 const LoopExpr *topk_key(TopK *t, const LoopExpr *x);
 // The results of the row at `index`, at number `result`; false: an operand has no expression.

@@ -120,6 +120,8 @@ DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and r
 // elem_unguard: what it is called inside.  NULL when there are too many guards.  No guard is made
 // where none is needed.
 Dim elem_guard(ElementBuilder *e, Dim value, Dim extent);
+// The same also where it is in range: the verifier reads the index off as one number.
+Dim elem_named(ElementBuilder *e, Dim value, Dim extent);
 void elem_unguard(ElementBuilder *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
 const LoopExpr *elem_guarded(ElementBuilder *e, int since, const LoopExpr *value,

@@ -35,6 +35,11 @@ const LoopExpr *elem_in_range(ElementBuilder *e, Dim value, Dim extent) {
 Dim elem_guard(ElementBuilder *e, Dim value, Dim extent) {
   Dim plain = elem_unguarded(e, value);
   if (plain->lo >= 0 && ie_lt(e->pool, plain, extent) == YES) return value;
+  return elem_named(e, plain, extent);
+}
+
+Dim elem_named(ElementBuilder *e, Dim value, Dim extent) {
+  Dim plain = elem_unguarded(e, value);
   if (e->nguards == LOOP_GUARDS) return NULL;
   Dim sym = loop_sym(e->k, "g", extent);
   e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = plain, .extent = extent};
