@@ -1,9 +1,10 @@
 // pointwise.c -- template pointwise: kernels without an anchor, element by element.
 //
 // Where all results have one shape and every operand has their layout or one element, all axes are
-// one loop.  Else each axis is a loop and the last one is the vector.  Where an operand is
-// contiguous in another axis than the result (a transpose), both axes are tiled.  Results of
-// different shapes are computed one after the other.
+// one loop.  Else each axis is a loop and the last one is the vector, joined by those before it
+// that are contiguous with it in the result and in all operands.  Where an operand is contiguous in
+// another axis than the result (a transpose), both axes are tiled.  Results of different shapes are
+// computed one after the other.
 //
 // Needs:      elem_begin accepts the kernel, that is: ranked tensors of kernel data types.  Last
 //             row of templates.def: no other template took the kernel.
@@ -98,30 +99,137 @@ static int64_t items_before(const Nest *t, int outer) {
   return n;
 }
 
+// Places inside an axis before the last one where elements pass a border; gives their number.
+static int find_borders(const Pointwise *w, const Nest *t, int axis, int64_t *at) {
+  const ElementBuilder *e = &w->e;
+  const Node **value = arena_array(e->a, const Node *, e->fused->nres);
+  if (!w->s.cut || t->flat || !ie_is_const(t->shape[axis])) return 0;
+  for (int i = 0; i < e->fused->nres; i++) value[i] = value_of(e, i);
+  return elem_borders(e, value, axis, t->shape[axis]->value, at);
+}
+
 // Whether an item also has the axis before those that it has, of `inner` elements together: where
-// these are few, items of many pieces cost less than finding each one's place.
-static bool takes_axis(const Nest *t, int64_t piece, int64_t inner) {
+// these are few, items of many pieces cost less than finding each one's place; and an axis that
+// passes borders has a loop for each part, which asks for no element where it is.
+static bool takes_axis(const Pointwise *w, const Nest *t, int64_t inner) {
+  int64_t piece = w->s.piece, at[ELEM_BORDERS];
   Dim next = t->shape[t->outer - 1];
   if (!ie_is_const(next)) return false;
   int64_t all = inner * next->value;
-  return all <= piece / 4 || (inner <= piece / 16 && all <= piece * PIECES_MOST &&
-                              items_before(t, t->outer - 1) >= ITEMS_FEW);
+  if (all <= piece / 4) return true;
+  if (all > piece * PIECES_MOST || items_before(t, t->outer - 1) < ITEMS_FEW) return false;
+  return inner <= piece / 16 || find_borders(w, t, t->outer - 1, at) > 0;
+}
+
+// Coefficients of the nest's variables in an index; false where they do not say all.
+static bool strides(ElementBuilder *e, Dim index, int rank, const Dim *sym, Dim *out) {
+  Dim rest = index;
+  for (int d = 0; d < rank; d++) {
+    Dim r;
+    if (!dim_split(e->pool, rest, sym[d], &out[d], &r) || dim_has(r, sym[d])) return false;
+    rest = r;
+  }
+  return true;
+}
+
+// What a guard's symbol in a load stands for.
+static Dim guarded_value(void *ctx, Dim sym) {
+  const LoopExpr *x = *(const LoopExpr **)ctx;
+  for (int i = 0; i < x->nguards; i++)
+    if (x->guard[i].sym == sym) return x->guard[i].value;
+  return sym;
+}
+
+typedef struct Joins {
+  ElementBuilder *e;
+  int rank, axis;  // whether this one and those behind it are one
+  const Dim *sym;
+  Dim inner;  // elements of those behind it
+  IntMap seen;
+  bool separate;
+} Joins;
+
+static bool moves_along(const Joins *j, Dim d) {
+  return dim_has(d, j->sym[j->axis]) || dim_has(d, j->sym[j->rank - 1]);
+}
+
+// Every load must step over a row of the last axis as the next row begins, or read neither.
+static void find_gaps(Joins *j, const LoopExpr *x) {
+  uint64_t have;
+  Dim c[MAX_RANK];
+  if (!x || j->separate || intmap_get(&j->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&j->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) find_gaps(j, x->src[i]);
+  for (int i = 0; i < x->nguards; i++) j->separate |= moves_along(j, x->guard[i].value);
+  if (x->kind == LX_INDEX) j->separate |= moves_along(j, x->index);
+  if (x->kind != LX_LOAD || j->separate) return;
+  Dim index = ie_map(j->e->pool, x->index, guarded_value, &x);
+  j->separate = !strides(j->e, index, j->rank, j->sym, c) ||
+                c[j->axis] != ie_mul(j->e->pool, c[j->rank - 1], j->inner);
+}
+
+// Whether the element at `at` moves along nothing but straight lines with `axis` and those behind
+// it.
+static bool is_straight(Pointwise *w, const Nest *t, int axis, const Dim *sym, const Dim *at) {
+  ElementBuilder *e = &w->e;
+  Joins j = {.e = e, .rank = t->rank, .axis = axis, .sym = sym, .inner = t->shape[t->rank - 1]};
+  if (axis == t->rank - 1) j.inner = e->pool->one;
+  intmap_init(&j.seen, e->a);
+  const LoopExpr *x = elem_at(e, e->body->result[0], at);
+  j.separate = !x || e->b.stmt.n > 0;
+  find_gaps(&j, x);
+  elem_forget(e);
+  return !j.separate;
+}
+
+// Whether an axis and all behind it, which are one already, are read as if they were one: then they
+// are one loop.  Read so, nothing may ask where the element is: an operand that fills the axis has
+// no guard there, but would have one within the longer one.
+static bool joins_axis(Pointwise *w, const Nest *t, int axis) {
+  ElementBuilder *e = &w->e;
+  LoopBuilder kept = e->b;
+  Dim sym[MAX_RANK], at[MAX_RANK];
+  int last = t->rank - 1;
+  if (!ie_is_const(t->shape[axis]) || !ie_is_const(t->shape[last])) return false;
+  loop_begin(&e->b, e->k);
+  for (int d = 0; d < t->rank; d++) at[d] = sym[d] = loop_sym(e->k, "p", t->shape[d]);
+  bool one = is_straight(w, t, axis, sym, at);
+  if (one) {
+    at[last] = sym[last] = loop_sym(e->k, "p", ie_mul(e->pool, t->shape[axis], t->shape[last]));
+    at[axis] = e->pool->zero;
+    one = is_straight(w, t, last, sym, at);
+  }
+  e->b = kept;
+  return one;
+}
+
+// Axes that lie together in all operands are one: the others of them have one element.
+static void join_axes(Pointwise *w, Nest *t) {
+  int last = t->rank - 1;
+  if (t->flat || w->e.fused->nres != 1) return;
+  for (int d = last - 1; d >= 0 && joins_axis(w, t, d); d--) {
+    t->shape[last] = ie_mul(w->e.pool, t->shape[last], t->shape[d]);
+    t->shape[d] = w->e.pool->one;
+  }
 }
 
 // Axes are shared out from the first one on until what is left is about a piece; a long last axis
 // is cut.
-static void plan_nest(ElementBuilder *e, int64_t piece, Nest *t) {
+static void plan_nest(Pointwise *w, Nest *t) {
+  ElementBuilder *e = &w->e;
   IntPool *p = e->pool;
+  int64_t piece = w->s.piece;
   const Type *type = type_of(value_of(e, 0));
   t->flat = pointwise_is_flat(e);
   t->rank = t->flat ? 1 : MAX(type->rank, 1);
   elem_shape(e, type, t->shape);
   for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);
   if (!type->rank) t->shape[0] = p->one;
+  join_axes(w, t);
   Dim last = t->shape[t->rank - 1];
   t->outer = t->rank - 1;
   int64_t inner = ie_is_const(last) ? last->value : piece;
-  while (t->outer > 0 && takes_axis(t, piece, inner)) inner *= t->shape[--t->outer]->value;
+  while (t->outer > 0 && takes_axis(w, t, inner)) inner *= t->shape[--t->outer]->value;
   bool is_long =
       t->outer == t->rank - 1 && (ie_is_const(last) ? last->value > 2 * piece : !t->outer);
   t->chunks = is_long ? ie_ceildiv(p, last, ie_const(p, piece)) : p->one;
@@ -190,15 +298,6 @@ static bool store_last(Pointwise *w, const Nest *t, Dim chunk, Dim *index) {
   return true;
 }
 
-// Places inside an axis before the last one where elements pass a border; gives their number.
-static int find_borders(const Pointwise *w, const Nest *t, int axis, int64_t *at) {
-  const ElementBuilder *e = &w->e;
-  const Node **value = arena_array(e->a, const Node *, e->fused->nres);
-  if (!w->s.cut || t->flat || !ie_is_const(t->shape[axis])) return 0;
-  for (int i = 0; i < e->fused->nres; i++) value[i] = value_of(e, i);
-  return elem_borders(e, value, axis, t->shape[axis]->value, at);
-}
-
 // The loops of the item from axis d on.  One axis, the first that passes borders, is cut there as
 // well: parts of a concatenation then have loops of their own.
 static bool store_axis(Pointwise *w, const Nest *t, int d, bool whole, Dim chunk, Dim *index) {
@@ -210,7 +309,7 @@ static bool store_axis(Pointwise *w, const Nest *t, int d, bool whole, Dim chunk
   for (int i = 0; i <= n; i++) {
     int64_t from = i ? at[i - 1] : 0;
     Dim size = n ? ie_const(p, (i < n ? at[i] : t->shape[d]->value) - from) : t->shape[d];
-    bool one = n && ie_is(size, 1);
+    bool one = ie_is(size, 1);
     index[d] = one ? p->zero : loop_for(&e->b, LOOP_SERIAL, "r", size);
     index[d] = ie_addc(p, index[d], from);
     if (n) elem_forget(e);
@@ -223,7 +322,7 @@ static bool store_axis(Pointwise *w, const Nest *t, int d, bool whole, Dim chunk
 static bool store_together(Pointwise *w) {
   Nest t;
   Dim index[MAX_RANK];
-  plan_nest(&w->e, w->s.piece, &t);
+  plan_nest(w, &t);
   Dim chunk = open_item(&w->e, &t, index);
   if (!store_axis(w, &t, t.outer, true, chunk, index)) return false;
   loop_end(&w->e.b);
@@ -232,17 +331,6 @@ static bool store_together(Pointwise *w) {
 
 // ---- tiles ----
 
-// Coefficients of the nest's variables in an index; false where they do not say all.
-static bool strides(ElementBuilder *e, Dim index, int rank, const Dim *sym, Dim *out) {
-  Dim rest = index;
-  for (int d = 0; d < rank; d++) {
-    Dim r;
-    if (!dim_split(e->pool, rest, sym[d], &out[d], &r) || dim_has(r, sym[d])) return false;
-    rest = r;
-  }
-  return true;
-}
-
 typedef struct Reads {
   ElementBuilder *e;
   int rank;
@@ -250,14 +338,6 @@ typedef struct Reads {
   IntMap seen;
   int along[MAX_RANK];  // loads that lie apart along the last axis and together along this one
 } Reads;
-
-// What a guard's symbol in a load stands for.
-static Dim guarded_value(void *ctx, Dim sym) {
-  const LoopExpr *x = *(const LoopExpr **)ctx;
-  for (int i = 0; i < x->nguards; i++)
-    if (x->guard[i].sym == sym) return x->guard[i].value;
-  return sym;
-}
 
 static void count_reads(Reads *r, const LoopExpr *x) {
   uint64_t have;
