@@ -89,6 +89,8 @@ typedef struct Contraction {
   bool swapped;       // rhs is what was lhs: rows are the columns of the weights
   const Node *row_weight;  // then lhs is this constant, outside the kernel, packed row by row
   int64_t row_pitch;       // from one of its rows to the next
+  int64_t tap_pitch;       // and from one tap's channels to the next
+  bool taps;  // swapped, and there are several taps or pads: columns are the pixels of a line
   // integers
   const Node *lhs_zero, *rhs_zero;
   // Words: so many elements along the last contracted axis are multiplied at once; 0: one

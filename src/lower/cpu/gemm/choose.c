@@ -74,6 +74,23 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m, bo
   return best;
 }
 
+// Columns of a tile whose rows are a few channels and whose columns are pixels that taps read: what
+// its steps take by products, by loads, and by waiting for the step before.
+static int64_t choose_pixels(const Contraction *c, const LowerTarget *t, int64_t lanes) {
+  enum { VECTORS = 8, WAIT = 8 };
+  int64_t n = c->n->value, m = c->m->value, least = INT64_MAX, best = lanes;
+  for (int64_t v = 1; v <= VECTORS && (v == 1 || (v - 1) * lanes < n); v++) {
+    int64_t most = (t->vector_registers - v - 1) / v;
+    if (most < 1) break;
+    int64_t tiles = ceil_div(m, MIN(m, most)), rows = ceil_div(m, tiles);
+    int64_t cost = MAX(MAX(rows * v, rows + v), WAIT) * tiles * ceil_div(n, v * lanes);
+    if (cost >= least) continue;
+    least = cost;
+    best = v * lanes;
+  }
+  return best;
+}
+
 static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
   int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
   int64_t mr = (regs - vectors - 1) / (vectors + c->row_sums);
@@ -218,7 +235,7 @@ static bool far_weights(const Contraction *c, const LowerTarget *t, int64_t byte
 
 // What may be staged: all contracted sizes are numbers, and rows are no pixels of a line.
 static bool one_k(const Contraction *c) {
-  bool ok = !c->image && !c->depthwise && c->nk > 0 && contracted(c) > 0;
+  bool ok = !c->image && !c->depthwise && !c->taps && c->nk > 0 && contracted(c) > 0;
   for (int i = 0; i < c->nk; i++) ok &= ie_is_const(c->k[i]);
   return ok;
 }
@@ -238,7 +255,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                       .spill = expensive || p->rows_contiguous || c->row_sums,
                       .packed_dot = c->word > 0};
   s->transpose = p->rows_contiguous;
-  s->cols = choose_columns(c, lanes, m, s->transpose);
+  s->cols = c->taps ? choose_pixels(c, t, lanes) : choose_columns(c, lanes, m, s->transpose);
   schedule_keep(given, s);
   s->rows = most_rows(c, t, lanes, s->cols);
   schedule_keep(given, s);
@@ -249,7 +266,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                  (m > 4 || c->swapped) && s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
   bool costs = (!p->lhs_plain && (panels > 1 || p->lhs_size > LHS_FEW)) || p->lhs_looked_up ||
-               c->guarded || c->strided || c->divided_rows || (c->word && !c->direct);
+               c->guarded || (c->strided && p->lhs_k_contiguous) || c->divided_rows ||
+               (c->word && !c->direct);
   bool collide = p->lhs_k_contiguous && rows_collide(c, bytes, s->rows);
   s->stage_lhs = one_k(c) && (s->stage_rhs ? p->lhs_looked_up : costs || collide) &&
                  s->rows * (k + 32) * bytes <= t->l2 / 2;

@@ -63,7 +63,9 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
 
 static const LoopExpr *row_weight(Tiler *t, const ContractPoint *at) {
   const Contraction *c = t->c;
-  Dim place = ie_mulc(t->e->pool, at->out[c->row0], c->row_pitch);
+  IntPool *p = t->e->pool;
+  Dim tap = elem_linear(t->e, c->nk - 1, c->k, at->k);
+  Dim place = add(t, ie_mulc(p, at->out[c->row0], c->row_pitch), ie_mulc(p, tap, c->tap_pitch));
   return loop_load(t->e->k, t->packed_rows, add(t, place, at->k[c->nk - 1]));
 }
 
@@ -136,11 +138,26 @@ Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   return add(t, ie_mulc(p, i, t->s.cols), col);
 }
 
+// A pixel that taps read, or 0 left and right of the line.
+static const LoopExpr *tapped_pixel(Tiler *t, const ContractPoint *at) {
+  Contraction *c = t->c;
+  ElementBuilder *e = t->e;
+  Dim index[MAX_RANK];
+  int before = e->nguards, axis = c->first_space + c->nd - 1;
+  contract_rhs(c, at, index);
+  index[axis] = elem_guard(e, index[axis], c->space[c->nd - 1].in);
+  const LoopExpr *x = elem_at(e, c->rhs, index);
+  if (x) x = elem_guarded(e, before, loop_cast(e->k, c->acc, x), zero_of(t, c->acc));
+  elem_unguard(e, before);
+  return x;
+}
+
 const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   ElementBuilder *e = t->e;
   Dim index[MAX_RANK];
   const LoopExpr *x;
+  if (c->taps) return tapped_pixel(t, at);
   if (t->packed >= 0) {
     x = loop_load_guarded(e->k, t->packed, contract_packed(t, at, col),
                           t->guard_packed ? e->nguards : 0, e->guard, NULL);
@@ -319,7 +336,7 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
     return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j));
   }
   int before = e->nguards;
-  if (contract_ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word)))
+  if (contract_ragged(t) && !c->taps && (t->packed < 0 || (c->rhs_zero && !c->word)))
     col = elem_guard(e, col, c->n);
   contract_place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
@@ -433,7 +450,11 @@ static bool linear_sums(Tiler *t, Rows rows) {
   Dim k[CONTRACT_K];
   int depth = 0;
   if (!c->nk) return contract_step(t, rows, k);
-  for (int i = 0; i < c->nk - 1; i++) k[i] = contract_open(t, LOOP_SERIAL, "k", c->k[i], &depth);
+  for (int i = 0; i < c->nk - 1; i++) {
+    bool lines = c->taps && i < c->nd - 1;
+    Dim skip = t->e->pool->zero, n = lines ? contract_taps_inside(t, i, &skip) : c->k[i];
+    k[i] = add(t, skip, contract_open(t, LOOP_SERIAL, "k", n, &depth));
+  }
   bool ok = contract_inner(t, rows, k, c->nk - 1);
   contract_close(t, depth);
   return ok;
