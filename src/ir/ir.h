@@ -221,6 +221,10 @@ MUST_USE tenon_status graph_open_sources(Graph *g, Diag *d);
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
 // The same at a multiple of 16: where the file has it elsewhere, a copy in `a`.
 MUST_USE tenon_status const_elements(Graph *g, const Node *n, Arena *a, const void **out, Diag *d);
+// Whether a quarter of an f32 constant's elements are 0, by a sample of them (pruned.c).  Then: the
+// share of the runs of `width` elements along the last axis that are not all 0.
+bool const_is_pruned(Graph *g, const Node *n);
+double const_runs_left(Graph *g, const Node *n, int64_t width);
 // Runs a node whose operands are constants by its own evaluation; *out is the run's.
 MUST_USE tenon_status const_evaluate(Graph *g, const Node *n, Run *run, Value **out);
 // Every node reachable from a body's results (its params included, used or not), operands first.

@@ -30,7 +30,9 @@
     "copy the lines of an image with their padding to scratch first")                              \
   B(T, spill, false, FREE, "store sums to scratch before the epilogue")                            \
   B(T, transpose, false, FREE, "with spill: the epilogue reads the sums along the rows")           \
-  B(T, packed_dot, false, ORDER, "packed dot products: 4 int8 or 2 bf16 elements along K")
+  B(T, packed_dot, false, ORDER, "packed dot products: 4 int8 or 2 bf16 elements along K")         \
+  B(T, index_list, false, FREE,                                                                    \
+    "leave out K steps whose weights are 0 in a whole panel, by a list of the others")
 SCHEDULE_STRUCT(Gemm, GEMM_SCHEDULE);
 
 typedef enum {
@@ -49,6 +51,21 @@ typedef struct ContractAxis {
   Dim in, out;
   bool padded;  // a tap may lie outside
 } ContractAxis;
+
+// What pruned weights have left (lower/cpu/gemm/index_list.c).
+enum { CONTRACT_LIST_VECTORS = 4 };
+typedef struct ContractListWidth {
+  int64_t cols, panels;
+  int64_t steps, most;  // K steps of all panels; of the one that has the most
+} ContractListWidth;
+typedef struct ContractList {
+  const float *weight;
+  int64_t depth, columns, step, column;  // sizes; distances of two K steps and two columns
+  int64_t blocks;                        // of a few columns
+  uint8_t *kept;                         // [depth][blocks] whether a weight of it is not 0
+  int nwidths;
+  ContractListWidth width[CONTRACT_LIST_VECTORS];
+} ContractList;
 
 enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64, CONTRACT_SPLITS = 4 };
 typedef struct Contraction {
@@ -86,10 +103,11 @@ typedef struct Contraction {
                       // sizes not known yet
   bool strided;       // pixels are left out, and nothing else
   bool sides;         // the groups are pixels of a block, which all read the same channels
-  bool swapped;       // rhs is what was lhs: rows are the columns of the weights
-  const Node *row_weight;  // then lhs is this constant, outside the kernel, packed row by row
-  int64_t row_pitch;       // from one of its rows to the next
-  int64_t tap_pitch;       // and from one tap's channels to the next
+  const ContractList *list;  // of weights that are pruned; NULL: they are not, or it is no use
+  bool swapped;              // rhs is what was lhs: rows are the columns of the weights
+  const Node *row_weight;    // then lhs is this constant, outside the kernel, packed row by row
+  int64_t row_pitch;         // from one of its rows to the next
+  int64_t tap_pitch;         // and from one tap's channels to the next
   bool taps;  // swapped, and there are several taps or pads: columns are the pixels of a line
   // integers
   const Node *lhs_zero, *rhs_zero;
@@ -174,6 +192,8 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 bool contract_pack_rows(const Contraction *c, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p,
                      bool expensive, const ScheduleGiven *given, GemmSchedule *out);
+// Rows of a register tile of so many columns, by the registers.
+int64_t contract_most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr);
 // Whether the fields go together; `wide`: results have elements of more than 4 bytes.
 bool contract_legal(const Contraction *c, const ContractProbe *p, bool wide, const GemmSchedule *s,
                     const char **why);
@@ -211,22 +231,25 @@ typedef struct Tiler {
   Contraction *c;
   ElementBuilder *e;
   GemmSchedule s;
-  int32_t packed;       // argument, or -1
-  int32_t packed_rows;  // of a constant that is lhs: argument, or -1
-  bool guard_packed;    // it is read under the guards of the elements
-  int32_t acc;          // register tile
-  int32_t lhs_buf;      // staged rows, or -1
-  int32_t rhs_buf;      // staged columns, or -1
-  int32_t lines;        // staged lines of an image, or -1
-  int32_t sums;         // spilled sums, or -1
-  int32_t so_far;       // sums of the blocks before, or -1
-  int32_t row_acc;      // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
-  int32_t row_sums;     // these spilled, or -1
-  ContractPoint at;     // of the tile: what is the same for all of it
-  Dim row, col;         // first row and column of the tile
-  Dim group, panel;     // numbers
-  Dim staged;           // blocks: the tile's first row among those that are staged
-  Dim behind;           // blocks: contracted places before the one at hand
+  int32_t packed;            // argument, or -1
+  int32_t packed_rows;       // of a constant that is lhs: argument, or -1
+  int32_t list;              // with index_list: argument
+  int64_t most, list_pitch;  // steps that a panel of packed weights, and its list, have room for
+  Dim listed;                // number of the step at hand in the panel's list; NULL: there is none
+  bool guard_packed;         // it is read under the guards of the elements
+  int32_t acc;               // register tile
+  int32_t lhs_buf;           // staged rows, or -1
+  int32_t rhs_buf;           // staged columns, or -1
+  int32_t lines;             // staged lines of an image, or -1
+  int32_t sums;              // spilled sums, or -1
+  int32_t so_far;            // sums of the blocks before, or -1
+  int32_t row_acc;           // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
+  int32_t row_sums;          // these spilled, or -1
+  ContractPoint at;          // of the tile: what is the same for all of it
+  Dim row, col;              // first row and column of the tile
+  Dim group, panel;          // numbers
+  Dim staged;                // blocks: the tile's first row among those that are staged
+  Dim behind;                // blocks: contracted places before the one at hand
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
   Dim line;       // staged lines: that of the result, counted from the item's first
@@ -258,6 +281,16 @@ int64_t contract_lines_size(const Tiler *t);
 bool contract_stage_lines(Tiler *t,
                           Dim first);  // for the item whose first line of the result it is
 const LoopExpr *contract_staged_pixel(Tiler *t, Dim row, const Dim *k);
+
+// lower/cpu/gemm/index_list.c
+void contract_list_find(Contraction *c);  // looks whether the weights are pruned
+// What they have left in panels of so many columns; NULL: there are no such panels.
+const ContractListWidth *contract_list_width(const Contraction *c, int64_t cols);
+// The columns of the fastest tile that walks a list; 0: none is faster than a dense one of
+// `dense_cols`.
+int64_t contract_list_choose(const Contraction *c, const LowerTarget *t, int64_t dense_cols);
+bool contract_list_build(Tiler *t);  // makes the constants, and their arguments
+bool contract_list_sums(Tiler *t, int64_t rows);
 
 // lower/cpu/gemm/blocked.c
 bool contract_blocks(Tiler *t, Dim row_block);

@@ -49,9 +49,18 @@ static void note(Fuser *f, const Node *n, bool joins, double more) {
   vec_push(r->arena, &r->conv_chains, c);
 }
 
+// A kernel of its own leaves out the channels whose weights are 0 for many results (template gemm),
+// and gains more than the chain.
+static bool is_pruned(Fuser *f, const Node *conv) {
+  static const double MOST_LEFT = 0.7;
+  return conv && (f->g->fast & FAST_REASSOC) &&
+         const_runs_left(f->g, conv->src[1], BAND_VECTOR) < MOST_LEFT;
+}
+
 static bool worth_it(Fuser *f, const Node *n, const Node *expand, const Node *deep,
                      const Node *project) {
   const double MAX_EXCESS = 0.1;  // what a kernel less, and an image less in memory, are worth
+  if (is_pruned(f, expand) || is_pruned(f, project)) return false;
   Band b;
   band_measure(&b, expand, deep, project);
   // A projection in the chain sums up its channels chunk by chunk.

@@ -91,7 +91,7 @@ static int64_t choose_pixels(const Contraction *c, const LowerTarget *t, int64_t
   return best;
 }
 
-static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
+int64_t contract_most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
   int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
   int64_t mr = (regs - vectors - 1) / (vectors + c->row_sums);
   if (nr % lanes && vectors > 2) mr = MAX(mr - 1, 1);  // half a vector's sums take a register more
@@ -246,6 +246,15 @@ static bool masks_cost(const Contraction *c, const LowerTarget *t, const GemmSch
   return ragged && t->vector_bytes < MASKED_BYTES && known(c->m, 256) >= STAGED_TILES * s->rows;
 }
 
+// Whether the K steps of a list are done, and with how many columns.
+static void choose_list(const Contraction *c, const LowerTarget *t, const ScheduleGiven *given,
+                        GemmSchedule *s) {
+  int64_t cols = contract_list_choose(c, t, s->cols);
+  if (!schedule_is_given(given, "index_list")) s->index_list = cols > 0;
+  if (s->index_list && cols) s->cols = cols;
+  schedule_keep(given, s);
+}
+
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p,
                      bool expensive, const ScheduleGiven *given, GemmSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
@@ -257,10 +266,11 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->transpose = p->rows_contiguous;
   s->cols = c->taps ? choose_pixels(c, t, lanes) : choose_columns(c, lanes, m, s->transpose);
   schedule_keep(given, s);
-  s->rows = most_rows(c, t, lanes, s->cols);
+  choose_list(c, t, given, s);
+  s->rows = contract_most_rows(c, t, lanes, s->cols);
   schedule_keep(given, s);
   bool asks_blocks = schedule_is_given(given, "k_block");
-  if (!(asks_blocks && !s->k_block) && choose_blocks(c, t, bytes, s)) return;
+  if (!s->index_list && !(asks_blocks && !s->k_block) && choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->cols);
   s->stage_rhs = !c->weight && (!p->rhs_plain || masks_cost(c, t, s)) && one_k(c) && !c->guarded &&
                  (m > 4 || c->swapped) && s->cols * k * bytes <= t->l2 / 2;
@@ -290,6 +300,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   if (far_weights(c, t, bytes)) s->prefetch = AHEAD_FAR;
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   if (c->depthwise || !last || !ie_is_const(last)) return;
+  if (s->index_list) return;
   int64_t steps = contract_steps(c, last->value);
   s->unroll = steps <= 4 ? MAX(steps, 1) : steps < 16 ? 1 : c->image ? 2 : 4;
   // Each phase has tiles of its own at both ends of a line and between them.
@@ -334,11 +345,20 @@ static const char *bad_staging(const Contraction *c, const GemmSchedule *s) {
   return NULL;
 }
 
+static const char *bad_list(const Contraction *c, const GemmSchedule *s) {
+  if (!s->index_list) return NULL;
+  if (!c->list) return "index_list is for float weights with zeros in whole panels";
+  if (!contract_list_width(c, s->cols)) return "with index_list, cols must be 1 to 4 vectors";
+  if (s->k_block || s->unroll > 1) return "index_list goes with neither k_block nor unroll";
+  return NULL;
+}
+
 bool contract_legal(const Contraction *c, const ContractProbe *p, bool wide, const GemmSchedule *s,
                     const char **why) {
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   *why = bad_blocks(c, s);
   if (!*why) *why = bad_staging(c, s);
+  if (!*why) *why = bad_list(c, s);
   if (!*why && s->packed_dot != (c->word > 0)) *why = "packed_dot is for int8 and bf16 products";
   if (!*why && !s->item_rows && (c->image || !ie_is_const(c->m)))
     *why = "item_rows may be 0 only where the number of rows is known";

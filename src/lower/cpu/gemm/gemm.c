@@ -490,6 +490,7 @@ static void *gemm_match(Lowering *lo, const Node *fused) {
   contract_scales(c);
   if (!contract_swap(c, &g->h, &g->p, &g->rows))
     g->p.rows_contiguous = rows_are_contiguous(c, &g->h);
+  contract_list_find(c);
   return g;
 }
 
@@ -532,7 +533,9 @@ static bool gemm_build(void *match, const void *fields, Lowered *out) {
   if (sums_int8(c->anchor) && !c->word && exact) c->acc = DT_F32;
   c->begun = c->word && c->offset;
   if (!contract_declare_columns(c)) return false;
-  if (c->weight) {
+  if (g->t.s.index_list) {
+    if (!contract_list_build(&g->t)) return false;
+  } else if (c->weight) {
     PackSpec pack;
     if (!contract_pack(c, g->t.s.cols, &pack)) return false;
     g->t.packed = elem_packed(&g->e, c->weight, &pack, "w");

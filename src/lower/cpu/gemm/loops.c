@@ -129,6 +129,8 @@ Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.cols))), t->panel);
+  if (t->listed)
+    return add(t, ie_mulc(p, add(t, ie_mulc(p, i, t->most), t->listed), t->s.cols), col);
   for (int k = 0; k < c->nk; k++) {
     bool words = c->word && k == c->word_axis;
     Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
@@ -560,7 +562,9 @@ static bool begin_sums(Tiler *t, int64_t rows) {
 bool contract_tile(Tiler *t, int64_t rows, int64_t first) {
   if (!begin_sums(t, rows)) return false;
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
-  bool ok = t->c->image ? contract_image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
+  bool ok = t->s.index_list ? contract_list_sums(t, rows)
+            : t->c->image   ? contract_image_sums(t, rows, first)
+                            : linear_sums(t, (Rows){.to = rows});
   return ok && contract_epilogue_of_tile(t, rows);
 }
 
