@@ -139,7 +139,7 @@ static int64_t choose_columns(int64_t n, int64_t lanes, bool half, bool whole) {
 
 // Pixels of a tile: as many as registers hold, a line split evenly.
 static int64_t choose_pixels(const LowerTarget *t, int64_t lanes, int64_t columns, int64_t width) {
-  int64_t vectors = ceil_div(columns, lanes);
+  int64_t vectors = MAX(ceil_div(columns, lanes), 1);  // of 0 columns `legal` says what is wrong
   int64_t most = MAX(MIN((t->vector_registers - vectors - 1) / vectors, 16), 1);
   if (columns % lanes && most > 2)
     most -= 2;  // parts of vectors are kept in registers of their own

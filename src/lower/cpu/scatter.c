@@ -2,6 +2,8 @@
 //
 // Two updates may address one element, and the later one counts.  So the kernel has one work item
 // for each place of the axes that no index is for: all updates of an element are in its item.
+// Where those are few, and so are the updates, the first axis that an index is for is cut: an item
+// copies its part, then looks at every update and takes those that fall into it.
 //
 // Needs:      the op is the kernel's only result; with a reduction no f16, bf16 or bool, which the
 //             host evaluates.  The length of an index vector is constant.
@@ -12,7 +14,9 @@
 
 #define SCATTER_SCHEDULE(I, B, C, T)                                                               \
   I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
-    "elements of the last axis per work item, where no index is for it")
+    "elements of the last axis per work item, where no index is for it")                           \
+  I(T, rows, 0, 0, 1 << 30, 1, FREE,                                                               \
+    "places of the first axis that an index is for, per work item; 0: all")
 SCHEDULE_STRUCT(Scatter, SCATTER_SCHEDULE);
 SCHEDULE_TABLE(Scatter, SCATTER_SCHEDULE);
 
@@ -50,17 +54,29 @@ static void find_items(Scatter *s) {
   }
 }
 
+// The first axis that an index is for, if an item may have a part of it; -1: none may.  An update
+// is looked at outside of vector loops.
+static int part_axis(const Scatter *s) {
+  const Type *x = type_of(s->node);
+  if (!type_is_static(x) || (s->cut && s->node->op == OP_scatter_elements)) return -1;
+  for (int d = 0; d < x->rank; d++)
+    if (!s->shared[d]) return d;
+  return -1;
+}
+
 static void open_items(Scatter *s) {
   ElementBuilder *e = &s->e;
   IntPool *p = e->pool;
   const Type *t = type_of(s->node);
-  Dim shape[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  Dim shape[MAX_RANK], outer[MAX_RANK + 1], at[MAX_RANK + 1], items = p->one;
   int n = 0, last = t->rank - 1;
   elem_shape(e, t, shape);
   for (int d = 0; d <= last; d++)
     if (s->shared[d]) items = ie_mul(p, items, outer[n++] = shape[d]);
   if (s->cut)
     items = ie_mul(p, items, outer[n++] = ie_ceildiv(p, shape[last], ie_const(p, s->cols)));
+  if (s->part >= 0)
+    items = ie_mul(p, items, outer[n++] = ie_ceildiv(p, shape[s->part], ie_const(p, s->rows)));
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
   n = 0;
@@ -68,6 +84,10 @@ static void open_items(Scatter *s) {
     if (s->shared[d]) s->at[d] = at[n++];
   s->first = p->zero;
   s->width = shape[last];
+  if (s->part >= 0) {
+    s->row = ie_mulc(p, at[n + s->cut], s->rows);
+    s->part_rows = ie_min(p, ie_const(p, s->rows), ie_sub(p, shape[s->part], s->row));
+  }
   if (!s->cut) return;
   s->first = ie_mulc(p, at[n], s->cols);
   s->width = ie_min(p, ie_const(p, s->cols), ie_sub(p, shape[last], s->first));
@@ -89,7 +109,10 @@ static bool copy_data(Scatter *s) {
   elem_shape(e, t, shape);
   for (int i = 0; i < t->rank; i++) {
     index[i] = s->at[i];
-    if (!s->shared[i]) index[i] = open_axis(s, "c", i, shape[i], i == t->rank - 1), opened++;
+    if (s->shared[i]) continue;
+    opened++;
+    index[i] = open_axis(s, "c", i, i == s->part ? s->part_rows : shape[i], i == t->rank - 1);
+    if (i == s->part) index[i] = ie_add(e->pool, s->row, index[i]);
   }
   const LoopExpr *x = elem_at(e, s->node->src[0], index);
   if (!x) return false;
@@ -105,6 +128,15 @@ const LoopExpr *scatter_joined(const Scatter *s, const LoopExpr *old, const Loop
                               [SCATTER_MIN] = LOOP_min,
                               [SCATTER_MAX] = LOOP_max};
   return s->mode == SCATTER_NONE ? x : loop_op(s->e.k, op[s->mode], old, x, NULL);
+}
+
+// Opens a statement for updates that fall into the item's part.  How many statements that are.
+static int open_part(Scatter *s, Dim *at) {
+  ElementBuilder *e = &s->e;
+  if (s->part < 0) return 0;
+  Dim in = loop_where(&e->b, "in", ie_sub(e->pool, at[s->part], s->row), s->part_rows);
+  at[s->part] = ie_add(e->pool, s->row, in);
+  return 1;
 }
 
 // Joins an update to what is there, at an index of the result.
@@ -142,8 +174,9 @@ static bool put_elements(Scatter *s) {
     else if (ie_lt(e->pool, shape[i], ie_addc(e->pool, size, 1)) != YES)
       at[i] = elem_checked(e, loop_index(e->k, index[i]), size, "an update lies outside the data");
   }
+  int opened = u->rank + open_part(s, at);
   if (!put(s, elem_at(e, s->node->src[2], index), at)) return false;
-  for (int i = 0; i < u->rank; i++) loop_end(&e->b);
+  while (opened--) loop_end(&e->b);
   return true;
 }
 
@@ -163,6 +196,7 @@ static bool put_blocks(Scatter *s) {
     if (!read) return false;
     at[k] = elem_bound(e, read, elem_dim(e, x->dims[k]));
   }
+  opened += open_part(s, at);
   for (int i = outer; i < u->rank; i++, k++) {
     index[i] = at[k] = s->at[k];
     if (s->shared[k]) continue;
@@ -188,21 +222,49 @@ static void *scatter_match(Lowering *lo, const Node *fused) {
 
 static bool scatter_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                            void *fields) {
-  enum { ITEMS = 8, FEWEST = 16 };
-  const Type *x = type_of(((const Scatter *)match)->node);
+  enum { ITEMS = 8, FEWEST = 16, LEAST = 1 << 14 };
+  const Scatter *c = match;
+  const Type *x = type_of(c->node), *w = type_of(c->node->src[1]);
   Dim last = x->dims[x->rank - 1];
-  int64_t cols = 64;
+  int64_t cols = 64, others = 1, rows = 0;
   (void)t;
   (void)given;
-  if (ie_is_const(last)) cols = (last->value / ITEMS + FEWEST - 1) / FEWEST * FEWEST;
-  *(ScatterSchedule *)fields = (ScatterSchedule){.cols = MIN(MAX(cols, FEWEST), 1 << 12)};
+  // A piece is as long as leaves enough items: updates are then read in long runs.
+  for (int d = 0; d < x->rank; d++)
+    if (c->shared[d] && ie_is_const(x->dims[d])) others *= MIN(MAX(x->dims[d]->value, 1), ITEMS);
+  int64_t pieces = (ITEMS + others - 1) / others;
+  if (ie_is_const(last)) cols = (last->value / pieces + FEWEST - 1) / FEWEST * FEWEST;
+  cols = MIN(MAX(cols, FEWEST), 1 << 12);
+  if (c->cut && ie_is_const(last)) others *= (last->value + cols - 1) / cols;
+  // Each part looks at all updates, which costs less than the copy that it saves.
+  int axis = part_axis(c);
+  if (axis >= 0 && type_is_static(w)) {
+    double all = 1, updates = 1;
+    for (int d = 0; d < x->rank; d++) all *= (double)x->dims[d]->value;
+    for (int d = 0; d < w->rank; d++) updates *= (double)w->dims[d]->value;
+    int64_t size = x->dims[axis]->value, parts = (ITEMS + others - 1) / others;
+    parts = (int64_t)MIN((double)MIN(parts, size), MIN(all / LEAST, all / ITEMS / MAX(updates, 1)));
+    if (parts > 1) rows = (size + parts - 1) / parts;
+  }
+  *(ScatterSchedule *)fields = (ScatterSchedule){.cols = cols, .rows = rows};
   return true;
+}
+
+static bool scatter_legal(const void *match, const LowerTarget *t, const void *fields,
+                          const char **why) {
+  const ScatterSchedule *f = fields;
+  (void)t;
+  if (!f->rows || part_axis(match) >= 0) return true;
+  *why = "rows: no axis that an index is for can be cut";
+  return false;
 }
 
 static bool scatter_build(void *match, const void *fields, Lowered *out) {
   Scatter *s = match;
   ElementBuilder *e = &s->e;
   s->cols = ((const ScatterSchedule *)fields)->cols;
+  s->rows = ((const ScatterSchedule *)fields)->rows;
+  s->part = s->rows ? part_axis(s) : -1;
   loop_begin(&e->b, e->k);
   open_items(s);
   bool elements = s->node->op == OP_scatter_elements,
@@ -214,5 +276,8 @@ static bool scatter_build(void *match, const void *fields, Lowered *out) {
   return true;
 }
 
-const TemplateCode template_scatter = {
-    .match = scatter_match, .choose = scatter_choose, .build = scatter_build, SCHEDULE(Scatter)};
+const TemplateCode template_scatter = {.match = scatter_match,
+                                       .choose = scatter_choose,
+                                       .legal = scatter_legal,
+                                       .build = scatter_build,
+                                       SCHEDULE(Scatter)};

@@ -15,6 +15,9 @@ typedef struct Scatter {
   bool cut;               // the last axis is cut into pieces, which are items
   Dim at[MAX_RANK];       // of the item
   Dim first, width;       // of its piece of the last axis
+  int64_t rows;           // of its schedule
+  int part;               // the axis of which an item has `rows` places; -1: none
+  Dim row, part_rows;     // where the item's part begins, and its places
 } Scatter;
 
 bool scatter_begin(Scatter *s, Lowering *lo, const Node *fused);  // false: the kernel is none
