@@ -4,12 +4,14 @@
 // staged line is loaded once for all of them.  A pool folds the taps across lines first, then those
 // along the line.  A long maximum along an axis takes steps of 1, 2, 4, ... taps.
 //
-// Needs:      one max_pool, average_pool, or float convolution with one input channel per group;
-//             channels first; constant sizes of the planes; results made of its elements one by
-//             one.  Batch and channels may be dynamic.  Declines windows that share no pixel.
+// Needs:      one max_pool, average_pool, or convolution of floats or bytes with one input channel
+//             per group; channels first; constant sizes of the planes; results made of its elements
+//             one by one.  Batch and channels may be dynamic.  Declines windows that share no
+//             pixel.
 // Guarantees: `rows` and `band` are FREE.  A convolution adds its taps in row-major order; a pool
 //             adds the taps of a column, then the columns.  16-bit floats are summed in f32 and
-//             rounded once.  A tap in the padding of a convolution multiplies a zero.
+//             rounded once.  A tap in the padding of a convolution multiplies a zero.  Bytes are
+//             less their zero points in f32, where the sum of MOST_TAPS products is exact.
 #include "lower/cpu/window.h"
 
 #include "eval/contract.h"
@@ -69,13 +71,24 @@ static bool read_pool(WindowKernel *w, const Node *n) {
   return read_axes(w, max ? &of_max : &of_average);
 }
 
+// Zero points of 8-bit operands: one of the image, and one of the weights or one for each channel.
+static bool read_zeros(WindowKernel *w, const Node *n) {
+  w->image_zero = src_or_null(w->e.lo->g, n, 2);
+  w->weight_zero = src_or_null(w->e.lo->g, n, 3);
+  return (!w->image_zero || type_of(w->image_zero)->rank == 0 ||
+          (type_of(w->image_zero)->rank == 1 && ie_is(type_of(w->image_zero)->dims[0], 1))) &&
+         (!w->weight_zero ||
+          (type_of(w->weight_zero)->rank >= 0 && type_of(w->weight_zero)->rank <= 1));
+}
+
 // One input channel for each group of output channels.
 static bool read_conv(WindowKernel *w, const Node *n) {
   const conv_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]), *k = type_of(n->src[1]);
   int64_t kernel[MAX_RANK];
+  bool whole = n->op == OP_conv_integer;
   if (at->channels_last || x->rank < 3 || k->rank != x->rank || !ie_is(k->dims[1], 1)) return false;
-  if (!dtype_is_float(x->dtype) || !ie_is_const(k->dims[0]) || !ie_is_const(x->dims[1]))
+  if ((!dtype_is_float(x->dtype) && !whole) || !ie_is_const(k->dims[0]) || !ie_is_const(x->dims[1]))
     return false;
   if (x->dims[1]->value != at->group || k->dims[0]->value % at->group) return false;
   if (at->group == 1 && k->dims[0]->value > 1) return false;  // a GEMM over one channel
@@ -90,7 +103,8 @@ static bool read_conv(WindowKernel *w, const Node *n) {
                   .auto_pad = at->auto_pad};
   w->op = WINDOW_CONV;
   w->weight = n->src[1];
-  w->bias = src_or_null(w->e.lo->g, n, 2);
+  if (whole && !read_zeros(w, n)) return false;
+  if (!whole) w->bias = src_or_null(w->e.lo->g, n, 2);
   w->multiplier = k->dims[0]->value / at->group;
   return read_axes(w, &s);
 }
@@ -100,7 +114,7 @@ static bool find_anchor(WindowKernel *w) {
   for (int64_t i = 0; i < all.n; i++) {
     const Node *n = all.v[i];
     bool pool = n->op == OP_max_pool || n->op == OP_average_pool;
-    if (!pool && n->op != OP_conv) continue;
+    if (!pool && n->op != OP_conv && n->op != OP_conv_integer) continue;
     if (w->anchor) return false;
     w->anchor = n;
   }
@@ -109,6 +123,10 @@ static bool find_anchor(WindowKernel *w) {
   DType t = type_of(w->image)->dtype;
   w->sum = elem_sum_dtype(t);
   if (w->anchor->op == OP_conv) return read_conv(w, w->anchor);
+  if (w->anchor->op == OP_conv_integer) {
+    w->sum = DT_F32;
+    return read_conv(w, w->anchor);
+  }
   if (w->anchor->op == OP_max_pool) w->sum = t;
   return (w->anchor->op == OP_max_pool || dtype_is_float(t)) && read_pool(w, w->anchor);
 }

@@ -25,6 +25,7 @@ typedef struct WindowKernel {
   ElementBuilder e;
   EpilogueWalk walk;
   const Node *anchor, *image, *weight, *bias;  // weight: of a convolution; bias: may be NULL
+  const Node *image_zero, *weight_zero;        // of bytes; may be NULL
   WindowOp op;
   bool count_padding;
   int nd;                        // spatial axes of the op

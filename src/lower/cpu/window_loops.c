@@ -7,6 +7,7 @@
 #include "loop/prove.h"
 
 enum { LONG_MAX = 6, WEIGHTS_HELD = 64, STEPS = 9 };
+enum { SUM_MOST = 1 << 24 };  // no int8 sum is beyond it, as code is told
 
 // ---- staging ----
 
@@ -40,6 +41,16 @@ static void fill(WindowKernel *w, Dim line, int64_t from, int64_t to) {
   loop_end(b);
 }
 
+// An element less its zero point: one of all, or that of a channel.
+static const LoopExpr *less_zero(WindowKernel *w, const LoopExpr *x, const Node *zero,
+                                 Dim channel) {
+  if (!zero) return x;
+  const Type *t = type_of(zero);
+  Dim at[1] = {t->rank && !ie_is(t->dims[0], 1) ? channel : w->e.pool->zero};
+  const LoopExpr *v = elem_at(&w->e, zero, at);
+  return v ? loop_op(w->e.k, LOOP_sub, x, loop_cast(w->e.k, w->sum, v), NULL) : NULL;
+}
+
 // One phase of a line: its padding before, its pixels, its padding behind.
 static bool stage_line(WindowKernel *w, const Dim *index, Dim line, int64_t phase) {
   ElementBuilder *e = &w->e;
@@ -60,7 +71,9 @@ static bool stage_line(WindowKernel *w, const Dim *index, Dim line, int64_t phas
       at[d] = elem_guard(e, at[d], elem_dim(e, type_of(w->image)->dims[d]));
     const LoopExpr *x = elem_at(e, w->image, at);
     if (!x) return false;
-    x = elem_guarded(e, before, loop_cast(e->k, w->sum, x), neutral(w));
+    x = less_zero(w, loop_cast(e->k, w->sum, x), w->image_zero, NULL);
+    if (!x) return false;
+    x = elem_guarded(e, before, x, neutral(w));
     elem_unguard(e, before);
     loop_store(&e->b, w->staged, ie_add(p, ie_addc(p, line, begin), v), x);
     loop_end(&e->b);
@@ -112,6 +125,7 @@ static bool store_pixel(WindowKernel *w, Dim channel, Dim line, Dim column, cons
   if (w->nd > 2) w->at[2] = w->plane;
   if (w->nd > 1) w->at[w->nd] = line;
   w->at[w->nd + 1] = column;
+  if (w->anchor->op == OP_conv_integer) x = elem_clamped(e->k, x, -SUM_MOST, SUM_MOST);
   w->value = loop_let(&e->b, loop_cast(e->k, t->dtype, x));
   elem_forget(e);
   return epilogue_store(&w->walk, w->at);
@@ -138,7 +152,7 @@ static const LoopExpr *weight_at(WindowKernel *w, Dim channel, int64_t z, int64_
   Dim index[MAX_RANK] = {channel, p->zero};
   for (int d = 0; d < w->nd; d++) index[2 + d] = tap[WINDOW_AXES - w->nd + d];
   const LoopExpr *v = elem_at(&w->e, w->weight, index);
-  return v ? loop_cast(w->e.k, w->sum, v) : NULL;
+  return v ? less_zero(w, loop_cast(w->e.k, w->sum, v), w->weight_zero, channel) : NULL;
 }
 
 typedef struct ConvTile {

@@ -32,8 +32,11 @@ static void print_numbers(StrBuf *b, const char *name, const char *type, int ran
     n *= dims[i];
   }
   strbuf_puts(b, "] {");
-  for (int64_t i = 0; i < n; i++)
-    strbuf_printf(b, "%s%g", i ? ", " : "", (double)(draw(65) - 32) / 32);
+  for (int64_t i = 0; i < n; i++) {
+    double v = (double)(draw(65) - 32) / 32;
+    if (*type != 'f') v = (double)(draw(256) - (*type == 'i' ? 128 : 0));
+    strbuf_printf(b, "%s%g", i ? ", " : "", v);
+  }
   strbuf_puts(b, "}\n");
 }
 
@@ -52,8 +55,9 @@ static bool has_nan;  // in the inputs
 
 static const char *window_text(Arena *a) {
   int nd = draw(4) ? 2 : 1 + 2 * (int)draw(2);
-  const char *op = ONE_OF("max_pool", "average_pool", "conv");
-  const char *type = draw(4) ? "f32" : *op == 'm' ? "i8" : "f16";
+  const char *op = ONE_OF("max_pool", "average_pool", "conv", "conv_integer");
+  bool bytes = strlen(op) > 4 && *op == 'c';
+  const char *type = bytes ? ONE_OF("u8", "i8") : draw(4) ? "f32" : *op == 'm' ? "i8" : "f16";
   int64_t dims[5] = {1 + draw(2), 1 + draw(5)}, kernel[3], stride[3], dilation[3], pads[6];
   for (int d = 0; d < nd; d++) {
     kernel[d] = 1 + draw(nd == 3 ? 3 : 8);
@@ -73,7 +77,14 @@ static const char *window_text(Arena *a) {
   bool conv = *op == 'c';
   int64_t out = dims[1] * (1 + draw(3)), w[5] = {out, 1};
   memcpy(w + 2, kernel, sizeof kernel);
-  if (conv) {
+  if (bytes) {
+    const char *of = ONE_OF("u8", "i8");
+    print_numbers(&b, "w", of, nd + 2, w);
+    print_numbers(&b, "zx", type, 0, NULL);
+    print_numbers(&b, "zw", of, draw(2) ? 1 : 0, w);
+    strbuf_printf(&b, "  %%y = conv_integer(%%x, %%w%s) group=%lld",
+                  ONE_OF("", ", %zx", ", %zx, %zw", ", _, %zw"), (long long)dims[1]);
+  } else if (conv) {
     print_numbers(&b, "w", type, nd + 2, w);
     print_numbers(&b, "b", type, 1, w);
     strbuf_printf(&b, "  %%y = conv(%%%s, %%w%s) group=%lld", x, draw(2) ? ", %b" : "",
@@ -192,7 +203,7 @@ static tenon_status compile_on(void *ctx, const char *text, const char *target, 
 }
 
 static void compare(const char *text, const Value *got, const Value *want) {
-  double most = 1, rounding = got->dtype == DT_F16 ? 2e-3 : 1e-5;
+  double most = 1, rounding = got->dtype == DT_F16 ? 2e-3 : dtype_is_float(got->dtype) ? 1e-5 : 0;
   for (int64_t i = 0; i < want->n; i++)
     if (isfinite(val_f64(want, i))) most = fmax(most, fabs(val_f64(want, i)));
   for (int64_t i = 0; i < want->n && i < got->n; i++) {
