@@ -134,15 +134,42 @@ static LV sat(Emit *e, const char *name, LV x) {
   return call_intrinsic(e, name, over, 2, &x, 1);
 }
 
+// Lanes of f32 as the low 32 bits of what they are in 64.  Beyond 2^31 an f32 is a whole number,
+// whose remainder by 2^32 has no rounding.
+static LV f32_low_bits(Emit *e, LV x) {
+  LV whole = MUL(fp_round(e, LOOP_floor, MUL(x, F32(0x1p-32))), F32(0x1p32));
+  LV rest = SUB(x, whole), small = FCMP(OLT, fp_abs(e, x), F32(0x1p31));
+  rest = SEL(FCMP(OGE, rest, F32(0x1p31)), SUB(rest, F32(0x1p32)), rest);
+  LV v = F_TO_SI(SEL(small, x, rest), e->i32);
+  v = SEL(FCMP(OGE, x, F32(0x1p63)), I32(-1), v);
+  return SEL(FCMP(ULT, x, F32(-0x1p63)), I32(0), v);  // NaN too
+}
+
+// Lanes as i64, by the machine's conversion of vectors.
+static LV lanes_to_i64(Emit *e, LV x) {
+  LT elem = LLVMGetElementType(LLVMTypeOf(x));
+  LV end = const_real(e, x, elem, 0x1p63), zero = LLVMConstNull(LLVMTypeOf(x));
+  LV v = F_TO_SI(SEL(FCMP(OLT, fp_abs(e, x), end), x, zero), e->i64);
+  v = SEL(FCMP(OGE, x, end), I64(INT64_MAX), v);
+  return SEL(FCMP(OLE, x, NEG(end)), I64(INT64_MIN), v);
+}
+
 static LV float_to_int(Emit *e, DType to, LV x, double lo, double hi) {
   LT t = reg_type(e, to);
   int bits = dtype_bits(to);
+  bool vector = value_lanes(x) > 1;
   LV zero = LLVMConstNull(LLVMTypeOf(x));
   if (lo >= -0x1p31 && hi < 0x1p31) {
     LV v = F_TO_SI(SEL(FCMP(ORD, x, x), x, zero), e->i32);
     return bits < 32 ? TRUNC(v, t) : bits > 32 ? SEXT(v, t) : v;
   }
-  LV v = sat(e, "llvm.fptosi.sat", x);
+  // LLVM makes saturated conversions of vectors lane by lane.
+  if (vector && bits <= 32 && LLVMGetElementType(LLVMTypeOf(x)) == e->f32) {
+    LV low = f32_low_bits(e, x);
+    return bits < 32 ? TRUNC(low, t) : low;
+  }
+  bool wide = vector && to == DT_I64 && e->m->has & CPU_AVX512;
+  LV v = wide ? lanes_to_i64(e, x) : sat(e, "llvm.fptosi.sat", x);
   if (to == DT_U64) {
     LT elem = LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind
                   ? LLVMGetElementType(LLVMTypeOf(x))
