@@ -49,6 +49,14 @@ static inline bool traits_fuses_conv_chains(const TargetTraits *t) { return !t->
 // A kernel has work items enough only if a long sum is divided in the graph.  Thread blocks have,
 // or divide it themselves.
 static inline bool traits_needs_split_k(const TargetTraits *t) { return !t->gpu; }
+// Work items, cores or thread blocks, that keep the machine at work; and the elements of one item
+// from which dividing them among several pays for a second kernel.
+static inline int64_t traits_busy_items(const TargetTraits *t) {
+  return t->gpu && t->sm_count > 0 ? t->sm_count : 16;
+}
+static inline int64_t traits_split_elements(const TargetTraits *t) {
+  return t->gpu ? 1 << 14 : 1 << 15;
+}
 // The weights of a recurrent layer are in no cache of a work item: a step is a GEMM over all of
 // them.
 static inline bool traits_unrolls_recurrent(const TargetTraits *t) { return t->gpu; }

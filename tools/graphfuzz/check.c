@@ -69,7 +69,8 @@ static bool is_exact(const OptReport *r) {
   for (int64_t i = 0; i < r->npasses; i++)
     if (r->pass[i].changed && (!strcmp(r->pass[i].pass->name, "reorder-matmuls") ||
                                !strcmp(r->pass[i].pass->name, "merge-matmuls") ||
-                               !strcmp(r->pass[i].pass->name, "split-k")))
+                               !strcmp(r->pass[i].pass->name, "split-k") ||
+                               !strcmp(r->pass[i].pass->name, "split-reductions")))
       return false;
   for (const RuleSet *const *s = rule_sets; *s; s++)
     for (int64_t i = 0; i < (*s)->n; i++) {

@@ -15,7 +15,7 @@
 
 #include "eval/index.h"
 
-enum { GROUP = 16, EACH = 4, LINE = 32, THREADS_MOST = 1024 };
+enum { GROUP = 16, EACH = 4, LONG_EACH = 8, LINE = 32, THREADS_MOST = 1024 };
 
 #define SCAN_BLOCK_SCHEDULE(I, B, C, T)                                                            \
   I(T, rows, 0, 1, 1024, 0, FREE, "rows of a block")                                               \
@@ -26,7 +26,8 @@ SCHEDULE_TABLE(ScanBlock, SCAN_BLOCK_SCHEDULE);
 
 typedef struct BlockScan {
   Scan s;
-  int64_t rows, lanes, each, threads, groups;  // groups: of GROUP lanes of a row; 0: one level
+  int64_t rows, lanes, each, threads;
+  int64_t group_lanes, groups;  // lanes of a group, and groups of a row; 0: one level
   bool along, reverse, exclusive;
   LoopOp op;
   DType t;
@@ -129,14 +130,14 @@ static Dim group_at(BlockScan *g, Dim group) {
   return ie_add(p, ie_mulc(p, g->in_block, g->groups), group);
 }
 
-// The sums of GROUP threads each.
+// The sums of the threads of each group.
 static void add_groups(BlockScan *g) {
   ElementBuilder *e = &g->s.e;
   IntPool *p = e->pool;
   open_threads(g);
   Dim at = thread_guard(e, g->lane, num(g, g->groups), &g->depth);
-  Dim q = loop_reduce(&e->b, g->op, "q", num(g, GROUP), 1);
-  q = ie_add(p, ie_mulc(p, at, GROUP), q);
+  Dim q = loop_reduce(&e->b, g->op, "q", num(g, g->group_lanes), 1);
+  q = ie_add(p, ie_mulc(p, at, g->group_lanes), q);
   const LoopExpr *x = loop_yield(&e->b, loop_load(e->k, g->part, part_at(g, q)));
   loop_store(&e->b, g->group, group_at(g, at), x);
   close_threads(g);
@@ -166,12 +167,13 @@ static void set_before(BlockScan *g, int32_t sum) {
     loop_store(&e->b, sum, g->thread, before);
     return;
   }
-  Dim zero = p->zero, group = num(g, GROUP), q;
+  Dim zero = p->zero, group = num(g, g->group_lanes), q;
   if (g->groups) {
     Dim mine = ie_div(p, g->lane, group);
     x = joined(g, x, sum_before(g, true, zero, mine, g->groups));
     x = joined(g, x,
-               sum_before(g, false, ie_mulc(p, mine, GROUP), ie_mod(p, g->lane, group), GROUP));
+               sum_before(g, false, ie_mulc(p, mine, g->group_lanes), ie_mod(p, g->lane, group),
+                          g->group_lanes));
     q = loop_reduce(&e->b, g->op, "q", num(g, g->groups), 1);
     before = joined(g, before, loop_yield(&e->b, loop_load(e->k, g->group, group_at(g, q))));
   } else {
@@ -228,9 +230,9 @@ static bool scan_block_choose(void *match, const LowerTarget *t, const ScheduleG
   ScanBlockSchedule *s = fields;
   int64_t threads = t->block_threads, length = ie_is_const(g->length) ? g->length->value : 0;
   int64_t count = elem_rows(&g->s.e, g->count, 0);
-  s->each = EACH;
-  schedule_keep(given, s);
   bool latency_bound = count && count <= t->traits.sm_count && t->has_shuffle && g->along;
+  s->each = latency_bound && length >= LONG_EACH * THREADS_MOST ? LONG_EACH : EACH;
+  schedule_keep(given, s);
   if (latency_bound && length >= 2 * threads * s->each) threads = THREADS_MOST;
   int64_t useful = length ? power_of_two((length + s->each - 1) / s->each, threads) : threads;
   s->lanes = g->along ? useful : MIN(useful, MAX(threads / LINE, 1));
@@ -255,7 +257,8 @@ static void take_schedule(BlockScan *g, const ScanBlockSchedule *s) {
   g->lanes = s->lanes;
   g->each = s->each;
   g->threads = s->rows * s->lanes;
-  g->groups = g->lanes > GROUP ? g->lanes / GROUP : 0;
+  g->group_lanes = g->lanes > GROUP * GROUP ? 2 * GROUP : GROUP;
+  g->groups = g->lanes > GROUP ? g->lanes / g->group_lanes : 0;
   g->part = g->group = -1;
   if (g->lanes > 1) g->part = loop_buffer(k, LOOP_SHARED, "part", g->t, num(g, g->threads), false);
   if (g->groups)

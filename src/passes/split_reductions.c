@@ -1,0 +1,224 @@
+// split_reductions.c -- the pass split-reductions: few long sums, formed in two steps.
+//
+// A work item forms all of a sum.  Where there are fewer sums than a machine has cores or
+// multiprocessors, and each is long, most of the machine waits.  So the operand is divided into
+// parts along its outermost reduced axes: one kernel reduces the parts, a second one what they
+// gave.  An axis that is too long by itself is cut into parts of equal length, and what is left
+// over is a part of its own.
+//
+// A composite whose result is small beside its operand, such as a norm of vectors, is expanded
+// where the sums inside are long.
+//
+// Needs:      constant sizes; choose-layout has run, so axes lie in memory as they stay.
+// Guarantees: the parts depend on the shapes and on the kind of machine alone.  Sums of floats only
+//             under FAST_REASSOC, and never with OptOptions.batch_invariant: the number of parts
+//             depends on how many sums there are.
+#include "eval/movement.h"
+#include "eval/reduce.h"
+#include "eval/scalar.h"
+#include "passes/passes.h"
+#include "rules/shape.h"
+
+#include <math.h>
+
+typedef struct SplitSums {
+  PassCtx *c;
+  int64_t items;     // work items that keep the machine at work
+  int64_t elements;  // of one item, from which a second kernel pays
+} SplitSums;
+
+// How a reduction is divided.
+typedef struct Parts {
+  bool over[MAX_RANK];  // reduced axes
+  int rank;
+  int whole;      // the first `whole` reduced axes stay in the first step
+  int cut;        // the axis that is cut; -1: none
+  int64_t parts;  // of the axis that is cut
+} Parts;
+
+static bool reduced_axes(Graph *g, const Node *n, Parts *p) {
+  const Type *t = type_of(n->src[0]);
+  const reduce_attrs *at = n->attrs;
+  const Node *given = src_or_null(g, n, 1);
+  Ints axes = {0};
+  if (!type_is_static(t) || (given && !node_ints(g, given, &axes))) return false;
+  p->rank = t->rank;
+  memset(p->over, 0, sizeof p->over);
+  if (!axes.n && at->noop_with_empty_axes) return false;
+  for (int i = 0; !axes.n && i < t->rank; i++) p->over[i] = true;
+  for (int64_t i = 0; i < axes.n; i++) p->over[axis_of(axes.v[i], t->rank)] = true;
+  return true;
+}
+
+// The divisor of n nearest to `wish`, within a factor of two; 0: there is none.
+static int64_t near_divisor(int64_t n, int64_t wish) {
+  for (int64_t off = 0; off < wish; off++) {
+    if (n % (wish + off) == 0) return wish + off;
+    if (2 * off <= wish && n % (wish - off) == 0) return wish - off;
+  }
+  return 0;
+}
+
+// Whether the sums are few and long, and how they are divided.
+static bool find_parts(const SplitSums *s, const Type *t, Parts *p) {
+  enum { VECTOR = 64, LEAST = 1024, ROUND = 4 };
+  double all = 1, sums = 1;
+  for (int i = 0; i < t->rank; i++) {
+    all *= (double)t->dims[i]->value;
+    if (!p->over[i]) sums *= (double)t->dims[i]->value;
+  }
+  if (!t->rank || sums < 1) return false;
+  // Sums beside one another along the last axis are the lanes of an item.
+  double items = p->over[t->rank - 1] ? sums : ceil(sums / VECTOR);
+  if (items * 2 > (double)s->items || all / items < (double)s->elements) return false;
+  int64_t wish = (int64_t)MIN((double)s->items / items, all / items / LEAST);
+  p->whole = 0;
+  p->cut = -1;
+  p->parts = 1;
+  for (int i = 0; i < t->rank && wish > 1; i++) {
+    int64_t n = t->dims[i]->value;
+    if (!p->over[i]) continue;
+    if (n > 2 * wish) {
+      p->cut = i;
+      p->parts = near_divisor(n, wish);
+      if (!p->parts) p->parts = n / ROUND > wish ? wish : 1;
+      break;
+    }
+    p->whole++;
+    wish /= n;
+  }
+  if (p->parts < 2) p->cut = -1;
+  int left = p->cut >= 0;
+  for (int i = 0, seen = 0; i < t->rank; i++)
+    if (p->over[i]) left += seen++ >= p->whole && i != p->cut && t->dims[i]->value > 1;
+  // Something is divided, and something is left to be summed.
+  bool divided = p->cut >= 0;
+  for (int i = 0, seen = 0; i < t->rank; i++)
+    if (p->over[i] && seen++ < p->whole) divided |= t->dims[i]->value > 1;
+  return divided && left;
+}
+
+static Node *reduce(Graph *g, int op, Node *x, int naxes, const int64_t *axes) {
+  reduce_attrs at = {.keepdims = false};
+  return node_new(g, op, 2, (Node *[]){x, node_i64s(g, naxes, axes)}, &at, 0, NULL);
+}
+
+// The first step on a part of the operand, `first` to `end` along the axis that is cut, as `parts`
+// equal parts.
+static Node *first_step(Graph *g, int op, const Parts *p, Node *x, int64_t first, int64_t end,
+                        int64_t parts) {
+  int64_t axes[MAX_RANK], at = 0;
+  int n = 0;
+  if (p->cut >= 0 && end - first < type_of(x)->dims[p->cut]->value)
+    x = slice_axis(g, x, p->cut, first, end, 1);
+  const Type *t = type_of(x);
+  if (t->kind != TK_TENSOR || t->rank != p->rank) return g->poison;
+  Dim dims[MAX_RANK];
+  int rank = 0;
+  for (int i = 0, seen = 0; i < p->rank; i++) {
+    bool stays = !p->over[i] || seen < p->whole;
+    seen += p->over[i];
+    if (i == p->cut) {
+      dims[rank++] = ie_const(&g->dims, parts);
+      dims[rank++] = ie_const(&g->dims, (end - first) / parts);
+      at = rank - 1;
+      axes[n++] = at;
+      continue;
+    }
+    if (!stays) axes[n++] = rank;
+    dims[rank++] = t->dims[i];
+  }
+  x = reshape_to(g, x, type_tensor(g, t->dtype, rank, dims));
+  return x ? reduce(g, op, x, n, axes) : g->poison;
+}
+
+// Both steps of a plain reduction; NULL where it is left alone.
+static Node *two_steps(const SplitSums *s, const Node *n) {
+  Graph *g = s->c->g;
+  Parts p;
+  Node *x = n->src[0];
+  const Type *t = type_of(x);
+  if (!reduced_axes(g, n, &p) || p.rank + 1 > MAX_RANK || !find_parts(s, t, &p)) return NULL;
+  bool mean = n->op == OP_reduce_mean, is_float = dtype_is_float(t->dtype);
+  if (mean && !is_float) return NULL;
+  bool narrow = is_float && dtype_bits(t->dtype) < 32;
+  if (narrow) x = NA(g, cast, (&(cast_attrs){.to = DT_F32, .saturate = true}), x);
+  int op = mean ? OP_reduce_sum : n->op;
+  int64_t size = p.cut < 0 ? 1 : t->dims[p.cut]->value, length = size / p.parts * p.parts;
+  Node *sums = first_step(g, op, &p, x, 0, length, p.parts);
+  // What the first step leaves: axes that stay, and the parts where their axis was.
+  int64_t axes[MAX_RANK], count = 1;
+  int naxes = 0, rank = 0, part = 0;
+  for (int i = 0, seen = 0; i < p.rank; i++) {
+    if (p.over[i]) count *= t->dims[i]->value;
+    bool stays = !p.over[i] || seen < p.whole || i == p.cut;
+    if (stays && p.over[i]) axes[naxes++] = rank;
+    if (i == p.cut) part = rank;
+    seen += p.over[i];
+    rank += stays;
+  }
+  if (length < size && sums != g->poison) {
+    concat_attrs at = {.axis = part};
+    sums = NA(g, concat, &at, sums, first_step(g, op, &p, x, length, size, 1));
+  }
+  if (sums == g->poison) return NULL;
+  Node *y = reduce(g, op, sums, naxes, axes);
+  if (mean) y = N(g, div, y, node_scalar(g, type_of(x)->dtype, (double)count));
+  if (narrow) y = NA(g, cast, (&(cast_attrs){.to = t->dtype, .saturate = true}), y);
+  if (y != g->poison) y = reshape_to(g, y, type_of(n));
+  if (!y || y == g->poison || type_of(y) != type_of(n)) return NULL;
+  y->name = n->name;
+  return y;
+}
+
+static bool is_plain(const Node *n) {
+  return n->op == OP_reduce_sum || n->op == OP_reduce_prod || n->op == OP_reduce_max ||
+         n->op == OP_reduce_min || n->op == OP_reduce_mean;
+}
+
+static bool is_function_of_plain(const Node *n) {
+  return n->op == OP_reduce_l1 || n->op == OP_reduce_l2 || n->op == OP_reduce_log_sum ||
+         n->op == OP_reduce_log_sum_exp || n->op == OP_reduce_sum_square;
+}
+
+static bool may_split(const SplitSums *s, const Node *n) {
+  if (!dtype_is_float(type_of(n->src[0])->dtype)) return true;
+  return (s->c->o->fast & FAST_REASSOC) && !s->c->o->batch_invariant;
+}
+
+static Node *split(void *ctx, Node *n, Node *old) {
+  SplitSums *s = ctx;
+  (void)old;
+  if (!is_plain(n) || type_of(n)->kind != TK_TENSOR || !may_split(s, n)) return n;
+  Node *y = two_steps(s, n);
+  return y ? y : n;
+}
+
+// A reduction that is a function of plain ones is expanded where those would be divided.
+static Node *expand(void *ctx, Node *n, Node *old) {
+  SplitSums *s = ctx;
+  Graph *g = s->c->g;
+  Parts p;
+  (void)old;
+  if (!is_function_of_plain(n) || !may_split(s, n) || !reduced_axes(g, n, &p) ||
+      !find_parts(s, type_of(n->src[0]), &p))
+    return n;
+  Node *out[1] = {NULL};
+  op_info(n->op)->expand(g, n, out);
+  if (!out[0] || out[0] == g->poison || type_of(out[0]) != type_of(n)) return n;
+  out[0]->name = n->name;
+  return out[0];
+}
+
+tenon_status pass_split_reductions(PassCtx *c, bool *out_changed) {
+  SplitSums s = {.c = c,
+                 .items = traits_busy_items(c->g->traits),
+                 .elements = traits_split_elements(c->g->traits)};
+  bool first = false, second = false;
+  GraphMap m = {.g = c->g, .fn = expand, .ctx = &s};
+  TRY(graph_map(&m, &first));
+  m.fn = split;
+  TRY(graph_map(&m, &second));
+  *out_changed = first || second;
+  return TENON_OK;
+}
