@@ -46,6 +46,9 @@ static inline bool traits_mma_f32(const TargetTraits *t, unsigned fast) {
 
 // A work item has a core's cache: a band of lines of one convolution stays in it for the next.
 static inline bool traits_fuses_conv_chains(const TargetTraits *t) { return !t->gpu; }
+// Threads that have nothing else to do compute a broadcast function where it is read: another
+// launch takes longer.
+static inline bool traits_repeats_functions(const TargetTraits *t) { return t->gpu; }
 // A kernel has work items enough only if a long sum is divided in the graph.  Thread blocks have,
 // or divide it themselves.
 static inline bool traits_needs_split_k(const TargetTraits *t) { return !t->gpu; }

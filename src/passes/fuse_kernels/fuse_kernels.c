@@ -26,6 +26,7 @@
 // Guarantees: every node of the body that does not run on the host is in a kernel; the same
 //             results; time linear in the edges.
 #include "passes/fuse_kernels/fuse_kernels.h"
+#include "rules/shape.h"
 
 #include "eval/contract.h"
 #include "ir/internal.h"
@@ -43,9 +44,9 @@ int32_t fuse_find(Fuser *f, int32_t i) {
   return i;
 }
 
-static int32_t group_of(Fuser *f, int32_t value) { return fuse_find(f, fuse_work(f, value)); }
+static int32_t group_of(Fuser *f, int32_t value) { return fuse_group_of(f, value); }
 
-static Dim numel(Fuser *f, const Node *n) {
+Dim fuse_numel(Fuser *f, const Node *n) {
   FuseNode *x = fuse_at(f, n);
   if (!x->numel) x->numel = type_numel(f->g, type_of(n));
   return x->numel;
@@ -118,121 +119,6 @@ static void weigh(Fuser *f, FuseNode *x) {
     x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
-static bool is_fp8(const Node *n) {
-  DType t = is_form(n, CF_DOT) ? type_of(n->src[0])->dtype : DT_F32;
-  return dtype_is_float(t) && dtype_bits(t) == 8;
-}
-
-// Packed dot products: int8, fp8 and pairs of bf16 are multiplied several at once.
-static bool is_packed_dot(const Node *n) {
-  bool floats = is_form(n, CF_CONV) || is_gemm(n);
-  if (floats && type_of(n->src[0])->dtype == DT_BF16) return true;
-  return sums_int8(n) || is_fp8(n);
-}
-
-// MMA tiles fetch the pixels of a window by themselves.
-static bool fetches_pixels(const Fuser *f, const Node *n) {
-  const TargetTraits *t = f->g->traits;
-  if (!t->mma || !is_form(n, CF_CONV) || sums_int8(n)) return false;
-  bool f32 = type_of(n->src[0])->dtype == DT_F32;
-  return (!f32 || traits_mma_f32(t, f->c->o->fast)) && ((const conv_attrs *)n->attrs)->group == 1;
-}
-
-// Packed dot products need contiguous operands: an index map that a convolution would read through
-// is materialised.
-static void lay_out_image(Fuser *f, const Node *n) {
-  if (!is_form(n, CF_CONV) || (!is_packed_dot(n) && !fetches_pixels(f, n))) return;
-  FuseNode *x = fuse_at(f, n->src[0]);
-  if (x->op.cls == FC_INDEX_MAP && !fuse_is_view(f, n->src[0]))
-    x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
-}
-
-// The gather or concatenation that a value is read from through index maps, or where these end.
-static const Node *below_moves(Fuser *f, const Node *n) {
-  while (fuse_at(f, n)->op.cls == FC_INDEX_MAP && n->op != OP_gather && n->op != OP_concat &&
-         n->nsrc)
-    n = n->src[0];
-  return n;
-}
-static bool is_looked_up(Fuser *f, const Node *n) {
-  return n->op == OP_gather && fuse_at(f, n)->op.cls == FC_INDEX_MAP && n->src[1]->op != OP_const &&
-         !n->src[1]->known;
-}
-
-// What is looked up for one tap, row or column after the other is looked up once, and stored.
-static void lay_out_rows(Fuser *f, const Node *n) {
-  const ContractionInfo *at = op_contraction(n);
-  if (!at || (at->form != CF_CONV && at->form != CF_MATMUL)) return;
-  for (int i = 0; i < 2; i++) {
-    const Node *x = below_moves(f, n->src[i ? at->rhs : at->lhs]);
-    if (fuse_at(f, x)->op.cls != FC_INDEX_MAP) continue;
-    bool found = at->form == CF_CONV && is_looked_up(f, x);
-    for (uint32_t k = 0; x->op == OP_concat && k < x->nsrc && !found; k++)
-      found = is_looked_up(f, below_moves(f, x->src[k]));
-    if (found) fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, FF_STORED};
-  }
-}
-
-// MMA tiles fetch contiguous rows.  The kernel of attention writes its heads contiguously, not the
-// product after it.  The left operand of an int8 or fp8 product is small, and gets a kernel that
-// only moves it.
-static void lay_out_heads(Fuser *f, const Node *n) {
-  bool bytes = (is_form(n, CF_MATMUL) && sums_int8(n)) || is_fp8(n);
-  bytes = bytes && f->g->traits->mma && n->src[op_contraction(n)->rhs]->op == OP_const;
-  if (!bytes && (!traits_attention_materializes(f->g->traits) || !is_gemm(n))) return;
-  const Node *from = n->src[0];
-  FuseNode *moves = NULL, *x;
-  for (x = fuse_at(f, from); x->op.cls == FC_INDEX_MAP && from->nsrc; x = fuse_at(f, from)) {
-    if (!(x->op.flags & FF_VIEW)) moves = x;
-    from = from->src[0];
-  }
-  if (moves && (bytes || from->op == OP_attention)) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
-}
-
-// The epilogue of an MMA tile has no index that comes from data: a table of bytes is read in a
-// kernel of its own.
-static void materialize_table(Fuser *f, const Node *n) {
-  FuseNode *x = fuse_at(f, n);
-  if (!f->g->traits->mma || n->op != OP_gather || x->op.cls != FC_POINT) return;
-  const Node *from = n->src[1];
-  while ((fuse_at(f, from)->op.cls == FC_POINT || fuse_at(f, from)->op.cls == FC_INDEX_MAP) &&
-         from->nsrc)
-    from = from->src[0];
-  if (sums_int8(from)) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
-}
-
-// Whether the value is a sum of products, or made of one element by element.
-static bool is_of_products(Fuser *f, const Node *n) {
-  while ((fuse_at(f, n)->op.cls == FC_POINT || fuse_at(f, n)->op.cls == FC_INDEX_MAP) && n->nsrc)
-    n = n->src[0];
-  return is_gemm(n) || is_form(n, CF_CONV);
-}
-
-// Nor does it gather the rows of a residual, such as those of an embedding.
-static void materialize_rows(Fuser *f, const Node *n) {
-  if (!f->g->traits->mma || fuse_at(f, n)->op.cls != FC_POINT || n->nsrc < 2) return;
-  for (int i = 0; i < 2; i++) {
-    const Node *x = n->src[i];
-    while (fuse_at(f, x)->op.cls == FC_INDEX_MAP && x->op != OP_gather && x->nsrc) x = x->src[0];
-    bool rows = x->op == OP_gather && fuse_at(f, x)->op.cls == FC_INDEX_MAP &&
-                x->src[1]->op != OP_const && !x->src[1]->known;
-    if (rows && is_of_products(f, n->src[!i]))
-      fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
-  }
-}
-
-// Likewise keys and values that are a concatenation of the KV cache and the new ones.
-static void lay_out_keys(Fuser *f, const Node *n) {
-  enum { K = 1, V = 2 };
-  if (!traits_attention_materializes(f->g->traits) || n->op != OP_attention) return;
-  for (int i = K; i <= V; i++) {
-    const Node *x = n->src[i];
-    while (fuse_at(f, x)->op.cls == FC_INDEX_MAP && x->op != OP_concat && x->nsrc) x = x->src[0];
-    if (x->op == OP_concat && fuse_at(f, x)->op.cls == FC_INDEX_MAP)
-      fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
-  }
-}
-
 static void classify(Fuser *f) {
   bool *seen = arena_array(f->arena, bool, f->nsyms);
   for (int64_t i = 0; i < f->order.n; i++) {
@@ -256,13 +142,7 @@ static void classify(Fuser *f) {
     if (x->op.cls == FC_INDEX_MAP && f->alone && !(x->op.flags & FF_VIEW))
       x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
     if (x->op.cls == FC_INDEX_MAP) weigh(f, x);
-    lay_out_image(f, n);
-    if (f->alone) continue;
-    lay_out_rows(f, n);
-    lay_out_heads(f, n);
-    lay_out_keys(f, n);
-    materialize_table(f, n);
-    materialize_rows(f, n);
+    fuse_lay_out(f, n);
   }
 }
 
@@ -433,7 +313,7 @@ static bool aligned(Fuser *f, const Node *n, int32_t group, uint64_t order) {
     if (!inside) continue;
     uint64_t layout;
     int32_t v = fuse_rearranged(f, n->src[k], &layout);
-    if (v < 0 || layout != order || numel(f, n->src[k]) != numel(f, n)) return false;
+    if (v < 0 || layout != order || fuse_numel(f, n->src[k]) != fuse_numel(f, n)) return false;
   }
   return true;
 }
@@ -479,7 +359,7 @@ static bool join_operand(Fuser *f, int32_t i, bool whole) {
     for (uint32_t k = 0; k < n->nsrc; k++) {
       uint64_t layout = 0;
       int32_t v = fuse_rearranged(f, n->src[k], &layout);
-      if (v < 0 || numel(f, n->src[k]) != numel(f, n)) continue;
+      if (v < 0 || fuse_numel(f, n->src[k]) != fuse_numel(f, n)) continue;
       int32_t g = group_of(f, v);
       if (f->group[g].label >= limit || (best >= 0 && f->group[g].label <= f->group[best].label))
         continue;
@@ -498,17 +378,6 @@ static bool join_operand(Fuser *f, int32_t i, bool whole) {
 
 // ---- prologues ----
 
-// A small group that is broadcast is computed again for each element: only where that is little
-// work.
-static bool worth_repeating(Fuser *f, const Node *n, int32_t group) {
-  enum { CHEAP = 4 };
-  if (f->group[group].size <= CHEAP) return true;
-  for (int64_t k = 0; k < f->leaf.n; k++)
-    if (group_of(f, f->leaf.v[k]) == group && numel(f, f->n[f->leaf.v[k]].node) != numel(f, n))
-      return false;
-  return true;
-}
-
 // Reads of a group by all members of another.
 static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
   int64_t n = 0;
@@ -516,23 +385,6 @@ static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
   for (int32_t d = f->group[own].deps; d >= 0 && look < FUSE_LOOK; d = f->dep.v[d].next, look++)
     n += group_of(f, f->dep.v[d].value) == group;
   return n;
-}
-
-// A convolution with a window reads each element for every place of the window and every few
-// channels, and computes it anew each time: what takes several operations is cheaper made once.
-static bool read_too_often(Fuser *f, const Node *anchor, int32_t group) {
-  enum { SEVERAL = 3, TAPS = 3, CHANNELS = 64 };
-  if (anchor->op != OP_conv || type_of(anchor->src[1])->rank < 3) return false;
-  const Type *w = type_of(anchor->src[1]);
-  bool last = node_channels_last(
-      anchor);  // then weights are places, inputs, outputs; else outputs, inputs, places
-  Dim taps = f->g->dims.one, channels = w->dims[last ? w->rank - 1 : 0];
-  for (int k = 2; k < w->rank; k++) taps = ie_mul(&f->g->dims, taps, w->dims[last ? k - 2 : k]);
-  if (taps->lo < TAPS || channels->lo < CHANNELS) return false;
-  int operations = 0;
-  for (int32_t m = f->group[group].head; m >= 0; m = f->n[m].next)
-    operations += f->n[m].op.cls == FC_POINT;
-  return operations >= SEVERAL;
 }
 
 static bool reads_group(Fuser *f, const Node *o, int32_t group) {
@@ -559,11 +411,12 @@ static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   if (group == own || g->host || g->stored || g->anchor >= 0 || !has_room(f, own, g->size))
     return false;
   // Written once, read many times.
-  if (is_packed_dot(f->n[i].node) || fuse_reads_packed(f->n[i].node) || f->n[i].head) return false;
-  if (fetches_pixels(f, f->n[i].node) || fetches_heads(f, f->n[i].node, group)) return false;
-  if (read_too_often(f, f->n[i].node, group)) return false;
+  if (fuse_is_packed_dot(f->n[i].node) || fuse_reads_packed(f->n[i].node) || f->n[i].head)
+    return false;
+  if (fuse_fetches_pixels(f, f->n[i].node) || fetches_heads(f, f->n[i].node, group)) return false;
+  if (fuse_repeats(f, i, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
-  return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
+  return true;
 }
 
 // The result has the layout of operand 0, and so they may meet in the epilogue.
@@ -604,8 +457,10 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  bool heads = traits_attention_materializes(f->g->traits) && f->n[i].op.cls == FC_MAP &&
-               f->leaf.n == 1 && f->n[f->leaf.v[0]].node->op == OP_attention;
+  const Node *from = f->leaf.n == 1 ? f->n[f->leaf.v[0]].node : NULL;
+  bool planes = from && is_gemm(from) && f->g->traits->mma && is_materialized(f->n[i].node);
+  bool heads = from && traits_attention_materializes(f->g->traits) && f->n[i].op.cls == FC_MAP &&
+               (planes || from->op == OP_attention);
   bool joined = !f->alone && (f->n[i].op.cls == FC_POINT || heads) &&
                 (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);

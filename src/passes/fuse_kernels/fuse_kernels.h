@@ -96,6 +96,10 @@ static inline int32_t fuse_work(Fuser *f, int32_t value) {
   return n->op == OP_proj ? f->pos[n->src[0]->id] : value;
 }
 int32_t fuse_find(Fuser *f, int32_t i);
+static inline int32_t fuse_group_of(Fuser *f, int32_t value) {
+  return fuse_find(f, fuse_work(f, value));
+}
+Dim fuse_numel(Fuser *f, const Node *n);  // of its result
 // Appends the values of groups that `o` is read from, through index maps.
 void fuse_leaves(Fuser *f, const Node *o);
 // The value that `o` is a rearrangement of, with the layout that it then has; NO_GROUP when it is
@@ -109,10 +113,19 @@ bool fuse_is_shape(Fuser *f, const Node *n);
 bool fuse_is_sized(Fuser *f, const Type *t);  // its sizes are known before anything runs
 Node *fuse_shape_node(Fuser *f, const Node *n);
 
+// lay_out.c: which operands of the node are written for its kernel.
+void fuse_lay_out(Fuser *f, const Node *n);
+bool fuse_is_packed_dot(const Node *n);  // multiplies several narrow elements at once
+bool fuse_fetches_pixels(const Fuser *f, const Node *n);  // an MMA tile fetches its windows
+
 // conv_chain.c: the group of the convolution that the one at position i takes into its kernel;
 // NO_GROUP: none.
 int32_t fuse_conv_chain(Fuser *f, int32_t i);
 void fuse_mark_heads(Fuser *f);  // before anything is joined
+
+// repeat.c: whether the node at position i would compute what is in a group so often that a kernel
+// of its own costs less.
+bool fuse_repeats(Fuser *f, int32_t i, int32_t group);
 
 // build.c: the body with its groups as kernels.
 MUST_USE tenon_status fuse_build(Fuser *f, Body **out);
