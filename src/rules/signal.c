@@ -1,9 +1,11 @@
 // signal.c -- Fourier transforms of constant length as matrix products and convolutions.
 //
-// A transform of n points is a product with a constant table of cosines and sines.  Frames of a
-// signal are a convolution: the table holds the window, the stride is the step of the frames.  So
-// transforms get the kernels of contractions.  Long ones would do too many products; they stay with
-// the host, which has a fast transform.
+// A transform of n points is a product with a constant table of cosines and sines.  One of n1 * n2
+// points is two products: n1 points at a distance of n2 (Cooley and Tukey's first step), then n2
+// points for each of the n1 results, with the factors between them in the second table.  Frames of
+// a signal are a convolution: the table holds the window, the stride is the step of the frames.  So
+// transforms get the kernels of contractions.  Where the tables would be too large, the host has a
+// fast transform.
 #include "eval/signal.h"
 #include "eval/contract.h"
 
@@ -15,6 +17,8 @@
 
 // Elements of a table: above this a fast transform has the advantage over a product.
 enum { TABLE_MAX = 1 << 21 };
+// Two steps are for so many points at least, and where they take this part of one product's sums.
+enum { STEPS_LEAST = 128, STEPS_GAIN = 2, STEPS_LANES = 8 };
 static const double TAU = 6.28318530717958647693;
 
 static bool constant_of(Graph *g, const Node *n, int64_t *out) {
@@ -84,10 +88,98 @@ static bool dft_sizes(Graph *g, const Node *n, int axis, Dft *dft) {
   dft->used = MIN(length->value, dft->half ? dft->n / 2 + 1 : dft->n);
   dft->bins = at->onesided && !at->inverse ? dft->n / 2 + 1 : dft->n;
   dft->out_parts = dft->half ? 1 : 2;
+  return dft->used > 0;
+}
+
+// Elements of the table of one product; above TABLE_MAX where there is none.
+static int64_t dft_table_size(const Dft *dft) {
   int64_t rows, columns, all;
-  return dft->used > 0 && ck_mul(dft->used, dft->parts, &rows) &&
-         ck_mul(dft->bins, dft->out_parts, &columns) && ck_mul(rows, columns, &all) &&
-         all <= TABLE_MAX;
+  bool fits = ck_mul(dft->used, dft->parts, &rows) && ck_mul(dft->bins, dft->out_parts, &columns) &&
+              ck_mul(rows, columns, &all);
+  return fits ? all : INT64_MAX;
+}
+
+// ---- in two steps ----
+
+// Point i is (i1, i2) = (i / n2, i % n2), bin k is (k1, k2) = (k % n1, k / n1), of which the bins
+// that are asked for have k2 below `high`.
+typedef struct Steps {
+  int64_t n1, n2, high;
+} Steps;
+
+static int64_t padded(int64_t n) { return (n + STEPS_LANES - 1) / STEPS_LANES * STEPS_LANES; }
+
+// The cheapest two steps, in products of one transform; false: one is as cheap.
+static bool find_steps(const Dft *dft, Steps *best) {
+  int64_t direct = dft_table_size(dft), least = direct / STEPS_GAIN;
+  if (dft->half || dft->used != dft->n || dft->n < STEPS_LEAST || dft->n > TABLE_MAX) return false;
+  best->n1 = 0;
+  for (int64_t n1 = 2; n1 <= dft->n / 2; n1++) {
+    int64_t n2 = dft->n / n1, high = (dft->bins + n1 - 1) / n1, wide = n2 * dft->parts;
+    if (dft->n % n1) continue;
+    int64_t first = 2 * n1 * n1 * padded(wide), second = n1 * 2 * wide * padded(2 * high);
+    if (second > TABLE_MAX || 2 * n1 * n1 > TABLE_MAX || first + second > least) continue;
+    least = first + second;
+    *best = (Steps){n1, n2, high};
+  }
+  return best->n1 > 0;
+}
+
+// [(k1, part)][i1]: the transforms of n1 points.
+static Node *first_table(Graph *g, DType t, const Dft *dft, const Steps *s) {
+  double *table = arena_array(&g->scratch, double, 2 * s->n1 * s->n1);
+  for (int64_t k = 0; k < s->n1; k++)
+    for (int64_t i = 0; i < s->n1; i++) {
+      double w[2];
+      root_of_unity(s->n1, i * k, dft->inverse ? 1 : -1, w);
+      for (int part = 0; part < 2; part++) table[(2 * k + part) * s->n1 + i] = w[part];
+    }
+  return table_node(g, t, 2, (int64_t[]){2 * s->n1, s->n1}, table, 2 * s->n1 * s->n1);
+}
+
+// [k1][(part of the first table, i2, part of x)][(k2, part)]: the factors between the steps and the
+// transforms of n2 points.  Both parts of a row are factors i.
+static Node *second_table(Graph *g, DType t, const Dft *dft, const Steps *s) {
+  int64_t rows = 2 * s->n2 * dft->parts, columns = 2 * s->high, n = s->n1 * rows * columns;
+  double *table = arena_array(&g->scratch, double, n),
+         scale = dft->inverse ? 1. / (double)dft->n : 1;
+  for (int64_t k1 = 0; k1 < s->n1; k1++)
+    for (int64_t row = 0; row < rows; row++) {
+      int64_t turns = row / (s->n2 * dft->parts) + row % dft->parts, i2 = row / dft->parts % s->n2;
+      for (int64_t k2 = 0; k2 < s->high; k2++) {
+        double w[2], *to = table + (k1 * rows + row) * columns + 2 * k2;
+        root_of_unity(dft->n, i2 * (k1 + s->n1 * k2), dft->inverse ? 1 : -1, w);
+        to[0] = scale * (turns == 0 ? w[0] : turns == 1 ? -w[1] : -w[0]);
+        to[1] = scale * (turns == 0 ? w[1] : turns == 1 ? w[0] : -w[1]);
+      }
+    }
+  return table_node(g, t, 3, (int64_t[]){s->n1, rows, columns}, table, n);
+}
+
+// x: [..., n, parts], with constant axes before, or one axis.  NULL: there are others.
+static Node *dft_in_steps(Graph *g, Node *x, const Dft *dft, const Steps *s) {
+  const Type *t = type_of(x);
+  int64_t batch = 1, shape[MAX_RANK] = {0};
+  bool known = true;
+  for (int i = 0; i < t->rank - 2; i++) {
+    known &= ie_is_const(t->dims[i]) && ck_mul(batch, t->dims[i]->value, &batch);
+    shape[i] = known ? t->dims[i]->value : 0;
+  }
+  if ((!known && t->rank != 3) || !batch) return NULL;  // 0 in a shape is a size that stays
+  int64_t rows = known ? batch : 0, wide = s->n2 * dft->parts;
+  Node *first = first_table(g, t->dtype, dft, s), *second = second_table(g, t->dtype, dft, s);
+  if (!first || !second) return NULL;
+  x = N(g, reshape, x, node_i64s(g, 3, (int64_t[]){rows, s->n1, wide}));
+  Node *y = N(g, mat_mul, first, x);
+  y = N(g, reshape, y, node_i64s(g, 3, (int64_t[]){rows, s->n1, 2 * wide}));
+  y = N(g, mat_mul, transpose_to(g, y, 3, (int64_t[]){1, 0, 2}), second);
+  y = N(g, reshape, y, node_i64s(g, 4, (int64_t[]){s->n1, known ? batch : 0, s->high, 2}));
+  y = transpose_to(g, y, 4, (int64_t[]){1, 2, 0, 3});
+  y = N(g, reshape, y, node_i64s(g, 3, (int64_t[]){rows, s->high * s->n1, 2}));
+  if (dft->bins < s->high * s->n1) y = slice_axis(g, y, 1, 0, dft->bins, 1);
+  shape[t->rank - 2] = dft->bins;
+  shape[t->rank - 1] = 2;
+  return t->rank == 3 ? y : N(g, reshape, y, node_i64s(g, t->rank, shape));
 }
 
 // x with the axis before the parts; the same permutation takes it back.
@@ -100,17 +192,35 @@ static Node *swap_axis(Graph *g, Node *x, int axis) {
   return transpose_to(g, x, rank, perm);
 }
 
-static Node *dft_product(Graph *g, const Match *m) {
-  const Node *n = m->root;
+// What is transformed, with its axis before the parts, and how; NULL: it is none of constant sizes.
+static Node *dft_operand(Graph *g, const Node *n, Dft *dft, int *at) {
   const Type *t = type_of(n->src[0]);
-  int64_t axis = -2, shape[MAX_RANK] = {0};
-  Dft dft;
+  int64_t axis = -2;
   if (t->rank < 2 || !taken(t->dtype)) return NULL;
   if (src_or_null(g, n, 2) && !constant_of(g, n->src[2], &axis)) return NULL;
-  int at = axis_of(axis, t->rank), rank = t->rank;
-  if (at < 0 || at == rank - 1 || !dft_sizes(g, n, at, &dft)) return NULL;
-  Node *x = swap_axis(g, n->src[0], at);
-  if (!ie_is(t->dims[at], dft.used)) x = slice_axis(g, x, rank - 2, 0, dft.used, 1);
+  *at = axis_of(axis, t->rank);
+  if (*at < 0 || *at == t->rank - 1 || !dft_sizes(g, n, *at, dft)) return NULL;
+  return swap_axis(g, n->src[0], *at);
+}
+
+static Node *dft_steps(Graph *g, const Match *m) {
+  Dft dft;
+  Steps steps;
+  int at;
+  Node *x = dft_operand(g, m->root, &dft, &at);
+  Node *y = x && find_steps(&dft, &steps) ? dft_in_steps(g, x, &dft, &steps) : NULL;
+  return y ? swap_axis(g, y, at) : NULL;
+}
+
+static Node *dft_product(Graph *g, const Match *m) {
+  Dft dft;
+  int at;
+  Node *x = dft_operand(g, m->root, &dft, &at);
+  if (!x || dft_table_size(&dft) > TABLE_MAX) return NULL;
+  const Type *t = type_of(x);
+  int64_t shape[MAX_RANK] = {0};
+  int rank = t->rank;
+  if (!ie_is(t->dims[rank - 2], dft.used)) x = slice_axis(g, x, rank - 2, 0, dft.used, 1);
   shape[rank - 2] = dft.used * dft.parts;
   x = N(g, reshape, x, node_i64s(g, rank - 1, shape));
   Node *table = dft_table(g, t->dtype, &dft);
@@ -174,6 +284,8 @@ static Node *stft_convolution(Graph *g, const Match *m) {
 
 static const Rule signal[] = {
     // clang-format off
+    RULE("dft.steps", ANY(dft), .make = dft_steps, .fast = FAST_REASSOC | FAST_APPROX,
+         .example = "(%x: f32[n, 192, 1]) { %r = dft(%x) onesided=true return %r }"),
     RULE("dft.product", ANY(dft), .make = dft_product, .fast = FAST_REASSOC | FAST_APPROX,
          .example = "(%x: f32[n, 12, 2]) { %r = dft(%x) return %r }"),
     RULE("stft.convolution", ANY(stft), .make = stft_convolution, .fast = FAST_REASSOC | FAST_APPROX,
