@@ -26,6 +26,9 @@ extern const RuleSet rules_kv_cache;        // past keys and values concatenated
 extern const RuleSet rules_slices;          // slices, gathers and concatenations
 extern const RuleSet rules_kv_present;      // present keys and values of an attention
 extern const RuleSet rules_signal;          // Fourier transforms as products
+extern const RuleSet rules_features;        // preprocessing of ai.onnx.ml
+extern const RuleSet rules_linear_models;   // linear models, support vector machines
+extern const RuleSet rules_forms;           // forms of operators that no template takes
 extern const RuleSet rules_sink;            // movement below arithmetic
 extern const RuleSet rules_ggml;            // products with matrices in ggml's block types
 extern const RuleSet rules_strength;        // constants gathered, cheap ops for expensive ones
