@@ -25,8 +25,12 @@ enum {
   PAIR = 2,
   LINE = 8,
   FAR = 16,
-  TABLE = 1 << 16
-};  // LINE: 16 bytes; TABLE: elements of a large one
+  TABLE = 1 << 16,
+  FILL_CHANNELS = 24,
+  FILL_ROWS = 64,
+  HEAD_MOST = 128
+};  // LINE: 16 bytes; TABLE: elements of a large one; FILL_CHANNELS, FILL_ROWS: elements that are
+    // worth filling up
 
 typedef struct Narrower {
   Graph *g;
@@ -124,12 +128,22 @@ static Node *filled_up(const Narrower *m, Node *x, int64_t axis) {
   return node_new(m->g, OP_pad, 2, src, &(pad_attrs){.mode = PAD_CONSTANT}, 1, NULL);
 }
 
+// Whether the channels of a pixel, which several taps read, are better fetched in whole lines:
+// written once more if need be.  A few channels fill no line.
+static bool reads_often(const Narrower *m, const Node *n) {
+  const Type *w = type_of(n->src[1]);
+  bool once = true;
+  for (int i = 2; i < w->rank; i++) once &= ie_is(w->dims[i], 1);
+  return m->whole == LINE && !once && w->dims[1]->value >= FILL_CHANNELS;
+}
+
 static Node *narrow_conv(Narrower *m, Node *n) {
   Graph *g = m->g;
   Node *bias = src_or_null(g, n, 2);
   Node *src[3] = {narrowed(m, n->src[0], FAR), narrowed_weight(m, n->src[1]),
                   bias ? cast_to(g, bias, m->to) : NULL};
-  if (((const conv_attrs *)n->attrs)->group == 1 && !is_whole(type_of(n->src[1]), 1, PAIR))
+  if (((const conv_attrs *)n->attrs)->group == 1 &&
+      (!is_whole(type_of(n->src[1]), 1, PAIR) || reads_often(m, n)))
     for (int i = 0; i < 2; i++) src[i] = filled_up(m, src[i], 1);
   return cast_to(g, node_new(g, n->op, bias ? 3 : 2, src, n->attrs, 1, n->name), DT_F32);
 }
@@ -140,7 +154,9 @@ static Node *narrow_product(Narrower *m, Node *n) {
   int64_t last = type_of(n->src[0])->rank - 1, first = depth_axis(n);
   dot_attrs dot = {.contract_lhs = {1, &last}, .contract_rhs = {1, &first}, .out_dtype = DT_F32};
   Node *src[] = {narrowed(m, n->src[0], FAR), narrowed_weight(m, n->src[1])};
-  if (!is_whole(type_of(n->src[1]), (int)first, PAIR)) {
+  // Rows that are not whole lines are fetched one element at a time: better written once more.
+  int64_t words = type_of(n->src[1])->dims[first]->value >= FILL_ROWS ? m->whole : PAIR;
+  if (!is_whole(type_of(n->src[1]), (int)first, words)) {
     src[0] = filled_up(m, src[0], last);
     src[1] = filled_up(m, src[1], first);
   }
@@ -211,6 +227,34 @@ static Node *narrow_table(Narrower *m, Node *n) {
   return cast_to(m->g, node_new(m->g, OP_gather, 2, src, n->attrs, 1, n->name), DT_F32);
 }
 
+// Queries, keys and values that are inputs of the graph: nothing writes them in bf16, so that they
+// are cast before, where tensor cores take heads of that size.
+static Node *narrow_attention(const Narrower *m, Node *n) {
+  Node **src = arena_array(&m->g->scratch, Node *, n->nsrc);
+  bool any = false;
+  memcpy(src, n->src, n->nsrc * sizeof *src);
+  for (int i = 0; i < 3; i++) {
+    if (!is_f32(n->src[i]) || unmoved(n->src[i])->op != OP_param) continue;
+    src[i] = cast_to(m->g, narrowed(m, n->src[i], FAR), DT_F32);
+    any = true;
+  }
+  return any ? node_new(m->g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name) : n;
+}
+
+// Heads of 16 bits by whole lines.
+static bool wants_attention(const Narrower *m, const Node *n) {
+  if (m->whole != LINE || n->op != OP_attention || n->nsrc < 3 || n->nres != 1 ||
+      opt_keeps(m->o, n))
+    return false;
+  for (int i = 0; i < 3; i++) {
+    const Type *t = type_of(n->src[i]);
+    if (!is_f32(n->src[i]) || t->rank != 4 || !is_whole(t, 3, LINE) ||
+        t->dims[3]->value > HEAD_MOST)
+      return false;
+  }
+  return true;
+}
+
 // ---- the pass ----
 
 static void begin_body(void *ctx, const Body *b, NodeList order) {
@@ -242,6 +286,7 @@ static Node *narrow_node(void *ctx, Node *n, Node *old) {
   Node *r = n;
   if (wants(m, old)) r = is_form(n, CF_CONV) ? narrow_conv(m, n) : narrow_product(m, n);
   if (wants_table(m, n)) r = narrow_table(m, n);
+  if (wants_attention(m, old)) r = narrow_attention(m, n);
   if (r == g->poison || type_of(r) != type_of(n)) r = n;
   if (!intmap_get(&m->kept, old->id, &kept) || n->op == OP_param) return r;
   Node *wide = cast_to(g, narrowed(m, r, FAR), DT_F32);

@@ -18,7 +18,9 @@ static int64_t joined(int64_t groups, int64_t channels) {
   int64_t best = 1;
   for (int64_t n = 2; n <= groups && n * channels <= BLOCK_CHANNELS; n++)
     if (groups % n == 0 && n * channels % LINE_CHANNELS == 0) best = n;
-  return best;
+  // One that is left can be filled up to whole lines.
+  bool odd = best == 1 && channels % LINE_CHANNELS && groups * channels <= 2 * BLOCK_CHANNELS;
+  return odd ? groups : best;
 }
 
 static Node *join_groups(Graph *g, const Match *m) {

@@ -20,6 +20,9 @@ extern const RuleSet rules_contract;  // scales, biases, pads and transposes go 
 extern const RuleSet rules_channels;  // the order of channels goes into weights
 extern const RuleSet rules_space_to_depth;  // convolutions of few channels, over space_to_depth
 extern const RuleSet rules_groups;          // convolutions of many small groups
+extern const RuleSet rules_subpixel;        // transposed convolutions as dense ones
+extern const RuleSet rules_planes;          // convolutions over three axes
+extern const RuleSet rules_shifted_sums;    // convolutions to a few channels
 extern const RuleSet rules_windows;         // cheaper convolutions and max pools
 extern const RuleSet rules_movement;        // movement in one form
 extern const RuleSet rules_kv_cache;        // past keys and values concatenated with the new ones

@@ -208,13 +208,17 @@ TEST(precision_of_tables) {
 }
 
 // What a graph becomes for a device with tensor cores.
-static Program *compile_for_mma(const char *text, Arena *a, Compiled *out) {
+static Program *compile_mma(const char *text, bool advised, Arena *a, Compiled *out) {
   Diag d;
   Program *p = NULL;
   diag_init(&d);
-  Asked asked = {.device = "sm_90a", .compiled = out, .precision = DT_BF16};
+  Asked asked = {.device = "sm_90a", .compiled = out, .advised = advised, .precision = DT_BF16};
   if (compile_asked(&asked, text, "cuda", a, &d, &p)) FAIL("%s", d.text);
   return p;
+}
+
+static Program *compile_for_mma(const char *text, Arena *a, Compiled *out) {
+  return compile_mma(text, false, a, out);
 }
 
 // Attention behind narrowed products is done by units for 16-bit numbers, though its operands are
@@ -236,6 +240,61 @@ TEST(precision_keeps_attention_on_mma) {
   EXPECT_INT_EQ(tiles, 1);
   program_release(p);
   arena_deinit(&a);
+}
+
+// So is attention of the graph's inputs, where its heads are whole lines of 16-bit numbers.
+TEST(precision_of_attention_of_inputs) {
+  static const struct { int size, tiles; } heads[] = {{96, 1}, {64, 1}, {36, 0}};
+  for (int64_t k = 0; k < ARRAY_LEN(heads); k++) {
+    Arena a;
+    Compiled c = {0};
+    arena_init(&a);
+    int size = heads[k].size;
+    const char *text = str_printf(
+        &a,
+        "graph @\"g\"(%%q: f32[1, 4, 70, %d], %%k: f32[1, 4, 79, %d], %%v: f32[1, 4, 79, %d], "
+        "%%m: f32[1, 1, 1, 79]) {\n  %%y = attention(%%q, %%k, %%v, %%m)\n  return %%y\n}\n",
+        size, size, size);
+    Program *p = compile_mma(text, true, &a, &c);
+    int64_t tiles = 0;
+    for (int64_t i = 0; i < c.nkernels; i++)
+      tiles += schedule_fits(c.kernel[i].lowered, "attention_mma math=half");
+    EXPECT_INT_EQ(tiles, heads[k].tiles);
+    EXPECT_INT_EQ(c.nkernels > 1, heads[k].tiles);
+    program_release(p);
+    arena_deinit(&a);
+  }
+}
+
+// The channels of a window, and rows of an input, are filled up to whole lines for tiles.
+TEST(precision_fills_up_lines) {
+  static const struct {
+    const char *in;
+    int rank;
+    int64_t dims[4];
+    const char *op, *schedule;
+  } row[] = {
+      {"1, 26, 20, 20", 4, {16, 26, 3, 3}, "conv", "gemm_mma lhs=window"},
+      {"1, 12, 20, 20", 4, {16, 12, 3, 3}, "conv", "gemm_mma lhs=value"},
+      {"200, 154", 2, {154, 48}, "mat_mul", "gemm_mma lhs=matrix"},
+  };
+  for (int64_t k = 0; k < ARRAY_LEN(row); k++) {
+    Arena a;
+    StrBuf b;
+    Compiled c = {0};
+    arena_init(&a);
+    strbuf_init(&b, &a);
+    strbuf_printf(&b, "graph @\"g\"(%%x: f32[%s]) {\n", row[k].in);
+    print_floats(&b, "w", row[k].rank, row[k].dims, 0.3);
+    strbuf_printf(&b, "  %%y = %s(%%x, %%w)\n  return %%y\n}\n", row[k].op);
+    Program *p = compile_mma(strbuf_text(&b), true, &a, &c);
+    int64_t tiles = 0;
+    for (int64_t i = 0; i < c.nkernels; i++)
+      tiles += schedule_fits(c.kernel[i].lowered, row[k].schedule);
+    if (tiles != 1) FAIL("%s of %s: no %s", row[k].op, row[k].in, row[k].schedule);
+    program_release(p);
+    arena_deinit(&a);
+  }
 }
 
 // A norm of heads goes to memory in bf16 for the rotary embedding that makes queries of it.

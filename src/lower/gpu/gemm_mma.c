@@ -248,7 +248,14 @@ static void join_taps(const Contraction *c, LoopWindow *w) {
   w->taps[1] = 1;
 }
 
+// An axis along which the window does not reach: its places are images by themselves.
+static bool is_alone(const ContractAxis *s) {
+  return s->kernel == 1 && s->stride == 1 && !s->lo && !s->padded && ie_is_const(s->in) &&
+         s->in == s->out;
+}
+
 static bool window_of(const Contraction *c, LoopWindow *w) {
+  int first = 0;
   *w = (LoopWindow){.channels = c->in_channels,
                     .pixel = c->in_channels * c->groups,
                     .images = c->out[0],
@@ -257,8 +264,11 @@ static bool window_of(const Contraction *c, LoopWindow *w) {
                     .taps = {1, 1},
                     .stride = {1, 1},
                     .dilation = {1, 1}};
-  if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % line_of(c)) return false;
-  for (int d = 0; d < c->nd; d++)
+  if (!c->conv || c->nd < 1 || c->in_channels % line_of(c)) return false;
+  for (; c->nd - first > 1 && is_alone(&c->space[first]); first++)
+    w->images = ie_mul(c->e->pool, w->images, c->space[first].out);
+  if (c->nd - first > 2) return false;
+  for (int d = first; d < c->nd; d++)
     if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
   w->line = w->in[1] * w->pixel;
   join_taps(c, w);

@@ -2,9 +2,9 @@
 //
 // Adjacent elements go to adjacent threads.  Large results get vector accesses: as many elements
 // per thread as 16 bytes of the widest result hold, where rows are multiples of that.  For a
-// transposed matrix adjacent threads take adjacent rows, contiguous in the operand, and a block
-// takes several such runs, so that stores coalesce too.  Where results have several shapes, a
-// thread does the element of its number in each.
+// transposed matrix, or an image that becomes channels last, adjacent threads take adjacent rows or
+// pixels, contiguous in the operand, and a block takes several such runs, so that stores coalesce
+// too.  Where results have several shapes, a thread does the element of its number in each.
 //
 // Where the last axis passes a border, as in a concat or a rotary embedding, it is taken in equal
 // parts that no border is inside.  A thread does the run of its number in each part, so that none
@@ -22,7 +22,8 @@ enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64, P
   I(T, runs, 1, 1, 16, 1, FREE, "runs of contiguous elements per thread")                          \
   I(T, vector, 1, 1, 16, 0, FREE, "contiguous elements of a run")                                  \
   I(T, parts, 1, 1, 8, 1, FREE, "equal parts of the last axis; a thread does a run in each")       \
-  B(T, transpose, false, FREE, "transposed matrix: adjacent threads take adjacent rows")
+  B(T, transpose, false, FREE,                                                                     \
+    "transposed matrix or image: adjacent threads take adjacent rows or pixels")
 SCHEDULE_STRUCT(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
 SCHEDULE_TABLE(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
 
@@ -117,6 +118,27 @@ static Dim transposed_run(ElementBuilder *e, const Places *p, Dim item, Dim thre
   return ie_add(pool, ie_mul(pool, row, p->shape[1]), run);
 }
 
+// Whether the results are images channels last that are read channels first: pixels are contiguous
+// in the operand, a run's channels in the result.
+static bool is_transposed_image(const ElementBuilder *e, const Places *p) {
+  int64_t perm[MAX_RANK], last[MAX_RANK];
+  if (p->several || p->flat || p->rank < 3 || p->side == 1 ||
+      e->lo->target.block_threads % TURNED_ROWS)
+    return false;
+  order_last(ORDER_DATA, p->rank, last);
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  for (int64_t i = 0; i < all.n; i++) {
+    const Type *t = type_of(all.v[i]);
+    if (all.v[i]->op != OP_transpose || t->rank != p->rank ||
+        transpose_perm(all.v[i], perm) != p->rank ||
+        memcmp(perm, last, sizeof *perm * (size_t)p->rank))
+      continue;
+    // Whole lines; channels may be filled up, or joined.
+    if (t->dims[p->rank - 2] == e->fused->type[0]->dims[p->rank - 2]) return true;
+  }
+  return false;
+}
+
 static void find_places(ElementBuilder *e, const Type *t, Places *p) {
   p->rank = t->rank;
   p->flat = pointwise_is_flat(e);
@@ -171,10 +193,13 @@ static bool pointwise_block_choose(void *match, const LowerTarget *target,
   p.parts = parts_of(&p.e, &p);
   if (side_of(&p.e, &p, p.all) == 1) p.parts = 1;  // guards cost less than narrow accesses
   s->parts = p.parts;
+  p.side = side_of(&p.e, &p, p.all);
+  bool image = is_transposed_image(&p.e, &p);
+  if (image) s->parts = p.parts = 1;
   s->vector = side_of(&p.e, &p, p.all);
   schedule_keep(given, s);
   count_runs(&p, s->vector, s->parts);
-  s->transpose = is_transposed(&p.e, &p);
+  s->transpose = image || is_transposed(&p.e, &p);
   bool small = ie_is_const(p.count) && p.count->value < MORE;
   s->runs = small || s->vector > 1 ? 1 : EACH;
   return true;
@@ -193,8 +218,10 @@ static bool pointwise_block_legal(const void *match, const LowerTarget *target, 
              ? "results of several shapes go by runs=1 vector=1 parts=1 transpose=false"
          : !parted ? "parts are of a last axis of constant size"
          : !whole  ? "vector and parts do not divide the last axis"
-         : s->transpose && (s->runs > 1 || s->parts > 1 || !is_transposed(&p.e, &p))
-             ? "transpose is for a transposed matrix of whole blocks, with runs=1 parts=1"
+         : s->transpose && (s->runs > 1 || s->parts > 1 ||
+                            !(is_transposed(&p.e, &p) || is_transposed_image(&p.e, &p)))
+             ? "transpose is for a transposed matrix of whole blocks or an image that becomes "
+               "channels last, with runs=1 parts=1"
              : NULL;
   return !*why;
 }
@@ -227,6 +254,37 @@ static bool build_several(Places *places, Lowered *out) {
   return true;
 }
 
+// Blocks of pixels by runs of channels.
+static bool build_image(Places *places, Lowered *out) {
+  ElementBuilder *e = &places->e;
+  IntPool *p = e->pool;
+  int rank = places->rank, depth = 0;
+  int64_t side = places->side, across = e->lo->target.block_threads / TURNED_ROWS;
+  Dim pixels = p->one, runs = places->shape[rank - 1], high = ie_const(p, TURNED_ROWS);
+  for (int i = 0; i < rank - 1; i++) pixels = ie_mul(p, pixels, places->shape[i]);
+  loop_begin(&e->b, e->k);
+  Dim down = ie_ceildiv(p, pixels, high), wide = ie_ceildiv(p, runs, ie_const(p, across));
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", ie_mul(p, down, wide));
+  Dim thread = thread_loop(e), index[MAX_RANK];
+  Dim pixel = ie_add(p, ie_mulc(p, ie_div(p, item, wide), TURNED_ROWS), ie_mod(p, thread, high));
+  Dim run = ie_add(p, ie_mulc(p, ie_mod(p, item, wide), across), ie_div(p, thread, high));
+  pixel = thread_guard(e, pixel, pixels, &depth);
+  run = thread_guard(e, run, runs, &depth);
+  Dim c = loop_for(&e->b, LOOP_UNROLL, "c", ie_const(p, side));
+  for (int i = 0; i < MAX_RANK; i++) index[i] = p->zero;
+  elem_split(e, pixel, rank - 1, places->shape, index);
+  index[rank - 1] = ie_add(p, ie_mulc(p, run, side), c);
+  Dim at = ie_add(p, ie_mul(p, pixel, ie_mulc(p, runs, side)), index[rank - 1]);
+  for (int i = 0; i < e->fused->nres; i++) {
+    const LoopExpr *x = elem_at(e, e->body->result[i], index);
+    if (!x) return false;
+    loop_store(&e->b, elem_result(e, i), at, x);
+  }
+  thread_close(e, depth + 3);
+  elem_finish(e, out);
+  return true;
+}
+
 static bool pointwise_block_build(void *match, const void *fields, Lowered *out) {
   Places *places = match;
   ElementBuilder *e = &places->e;
@@ -234,6 +292,7 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
   const PointwiseBlockSchedule *s = fields;
   if (places->several) return build_several(places, out);
   count_runs(places, s->vector, s->parts);
+  if (s->transpose && places->rank > 2) return build_image(places, out);
   int64_t threads = e->lo->target.block_threads, each = s->runs;
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item",
@@ -259,8 +318,15 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
   return true;
 }
 
+// Where the verifier cannot tell the stores of threads apart, as with parts whose runs do not
+// divide a block's threads.
+static const char *const simpler[] = {"pointwise_block parts=1 runs=1 transpose=false",
+                                      "pointwise_block parts=1 runs=1 vector=1 transpose=false",
+                                      NULL};
+
 const TemplateCode template_pointwise_block = {.match = pointwise_block_match,
                                                .choose = pointwise_block_choose,
                                                .legal = pointwise_block_legal,
                                                .build = pointwise_block_build,
+                                               .cheaper = simpler,
                                                SCHEDULE(PointwiseBlock)};

@@ -6,7 +6,7 @@
 // in both orders must be converted.  So each node that can compute in either order is a variable, 0
 // or 1, and the cost is
 //   - for a channel-aware node, the work that its worse order wastes, in bytes: FLOPs /
-//     FLOPS_A_BYTE, by how many of the vector's lanes its channels fill;
+//     FLOPS_A_BYTE, by how many of the vector's lanes its channels fill (on tensor cores all);
 //   - for a value with a user in the other order, its bytes, once for all such users;
 //   - for an input of the graph a quarter of that: its first kernel reads it through the
 //     conversion;
@@ -33,7 +33,7 @@
 #include "rules/rules.h"
 #include "rules/shape.h"
 
-enum { FLOPS_A_BYTE = 32, LANES = 8, REFERENCE_SIZE = 16 };
+enum { FLOPS_A_BYTE = 32, FLOPS_A_BYTE_MMA = 4, LEAST_TERMS = 16, LANES = 8, REFERENCE_SIZE = 16 };
 enum { FIRST = CUT_ZERO, LAST = CUT_ONE, NEITHER = -3 };  // orders that are no variable's
 
 typedef struct Use {
@@ -101,6 +101,21 @@ static bool is_depthwise(const Layout *l, const Node *n) {
          (!ie_is(x->dims[1], 1) || ie_is(w->dims[0], 1));
 }
 
+// Tensor cores take channels last, and fill up a tile of few columns with zeros.  Without them a
+// product takes a GPU as long as a quarter of a byte from memory.
+static bool takes_last(const Layout *l, const Node *n) {
+  const TargetTraits *t = l->g->traits;
+  if (!t->mma || n->op != OP_conv || ((const conv_attrs *)n->attrs)->group != 1 ||
+      n->src[1]->op != OP_const)
+    return false;
+  const Type *w = type_of(n->src[1]);
+  int64_t terms = 1;
+  for (int i = 1; i < w->rank; i++)
+    if (!ie_is_const(w->dims[i]) || !ck_mul(terms, w->dims[i]->value, &terms)) return false;
+  bool f32 = type_of(n->src[0])->dtype == DT_F32;
+  return terms >= LEAST_TERMS && (!f32 || traits_mma_f32(t, l->c->o->fast));
+}
+
 // What the order decides, in bytes.
 static int64_t at_stake(const Layout *l, const Node *n) {
   if (is_pool(n) || is_depthwise(l, n)) return bytes_of(l, type_of(n->src[0])) / 4;
@@ -112,13 +127,15 @@ static int64_t at_stake(const Layout *l, const Node *n) {
   int64_t size = MAX(dtype_bits(many->dtype) / 8, 1), own = MAX(dtype_bits(t->dtype) / 8, 1);
   double taps = (double)bytes_of(l, t) / (double)own / (double)t->dims[0]->value;
   double flops = 2 * taps * (double)bytes_of(l, many) / (double)size;
-  return (int64_t)MIN(flops / FLOPS_A_BYTE, (double)(CUT_NEVER >> 20));
+  int per_byte = takes_last(l, n) ? FLOPS_A_BYTE_MMA : FLOPS_A_BYTE;
+  return (int64_t)MIN(flops / per_byte, (double)(CUT_NEVER >> 20));
 }
 
 static void weigh(const Layout *l, Item *x) {
   Dim channels = type_of(x->node)->dims[1];
   int64_t stake = at_stake(l, x->node);
-  int64_t lanes = ie_is_const(channels) ? MIN(channels->value, LANES) : LANES;
+  bool some = ie_is_const(channels) && !takes_last(l, x->node);
+  int64_t lanes = some ? MIN(channels->value, LANES) : LANES;
   x->if_first = stake / LANES * lanes;
   x->if_last = stake / LANES * (LANES - lanes);
 }

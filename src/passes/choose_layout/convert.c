@@ -47,7 +47,9 @@ Node *layout_first(Graph *g, Node *y, int rank) {
   return transpose_to(g, y, rank, perm);
 }
 
-bool layout_is_converted(const Node *x) { return x->op == OP_transpose && is_perm(x, false); }
+bool layout_is_converted(const Node *x) {
+  return x->op == OP_transpose && !is_materialized(x) && is_perm(x, false);
+}
 
 Node *layout_last(Graph *g, Node *x) {
   int64_t perm[MAX_RANK];
@@ -113,6 +115,7 @@ static bool keeps_channels(const Node *n) {
 }
 
 static LayoutRole transpose_role(const Node *n) {
+  if (is_materialized(n)) return LR_FIXED;
   if (is_perm(n, true)) return LR_TO_LAST;  // of rank 3 both are the same: turning two axes
   return is_perm(n, false) ? LR_TO_FIRST : LR_FIXED;
 }

@@ -36,6 +36,12 @@ static const struct {
                   "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
                   "  %y = conv(%t, %w) pads=[1, 0, 1, 0]\n"
                   "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+    // along the first axis a window of its own for each place
+    {TILE_WINDOW, "graph @\"planes\"(%x: f32[2, 3, 9, 10, 12]) {\n  %c = const f32[] {0.125}\n"
+                  "  %s = const i64[5] {24, 12, 1, 3, 3}\n  %w = expand(%c, %s)\n"
+                  "  %t = transpose(%x) perm=[0, 4, 1, 2, 3]\n"
+                  "  %y = conv(%t, %w) pads=[0, 1, 0, 0, 1, 0]\n"
+                  "  %r = transpose(%y) perm=[0, 2, 3, 4, 1]\n  return %r\n}\n"},
     {TILE_WINDOW, "graph @\"groups\"(%x: f32[2, 9, 8, 48]) {\n  %a = const i64[] {0}\n"
                   "  %n = const i64[] {10368}\n  %d = const i64[] {1}\n  %i = range(%a, %n, %d)\n"
                   "  %f = cast(%i) to=f32\n  %v = sin(%f)\n  %s = const i64[4] {72, 16, 3, 3}\n"
