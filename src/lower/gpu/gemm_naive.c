@@ -1,8 +1,8 @@
 // gemm_naive.c -- template gemm_naive: contractions on thread blocks without tiles.
 //
 // One thread forms a sum, or several share it (`lanes`).  It serves contractions with little reuse:
-// depthwise convolutions, and GEMMs with few rows or columns.  Adjacent threads have adjacent
-// columns, or adjacent rows where these are contiguous in the result.
+// depthwise convolutions, and GEMMs with few rows or columns.  Adjacent threads have
+// adjacent columns, or adjacent rows where these are contiguous in the result.
 //
 // Needs:      LowerTarget.block_threads; a contraction that simt_gemm_begin takes.  Rows and image
 //             sizes may be dynamic.
@@ -27,7 +27,11 @@ typedef struct Direct {
   int depth;
 } Direct;
 
-enum { PLENTY = 1 << 15, FEW_TERMS = 64, MOST_LANES = 16 };
+// Threads that hide the latency of memory; columns that fill a warp.
+// Where sums are too few to fill the multiprocessors, a thread's own terms are what takes
+// time.
+enum { PLENTY = 1 << 18, FEW_SUMS = 1 << 14, MOST_LANES = 16, NARROW = 32 };
+enum { FEW_TERMS = 64, LEAST_TERMS = 16 };
 
 static Dim num(Direct *d, int64_t v) { return ie_const(d->s.e.pool, v); }
 
@@ -40,10 +44,14 @@ static bool gemm_naive_choose(void *match, const LowerTarget *t, const ScheduleG
   (void)given;
   for (int i = 0; i < c->nout; i++) sums *= ie_is_const(c->out[i]) ? (double)c->out[i]->value : 64;
   if (t->batch_invariant) sums = 1;
-  s->along = c->conv && c->channel == 1;
+  bool narrow = ie_is_const(c->n) && c->n->value < NARROW;
+  bool fewer = narrow && ie_lt(d->s.e.pool, c->m, c->n) == YES;
+  s->along = (c->conv && c->channel == 1) || (narrow && !fewer);
   s->lanes = 1;
+  bool latency_bound = sums / (double)c->groups < FEW_SUMS && c->depth >= FEW_TERMS;
   while (s->lanes < MOST_LANES && sums * (double)s->lanes < PLENTY &&
-         c->depth / (2 * s->lanes) >= FEW_TERMS && d->threads / (2 * s->lanes) >= 16)
+         c->depth / (2 * s->lanes) >= (latency_bound ? LEAST_TERMS : FEW_TERMS) &&
+         d->threads / (2 * s->lanes) >= 16)
     s->lanes *= 2;
   return true;
 }

@@ -622,7 +622,6 @@ static void *reduce_block_match(Lowering *lo, const Node *fused) {
   lo->why = "it has no reductions over the same axes of values of one shape";
   if (!rows_begin(r, lo, fused)) return NULL;
   rows_measure(r);
-  if (type_is_empty(r->type)) return NULL;
   g->threads = lo->target.block_threads;
   g->along = r->kind != ACROSS;
   g->count = r->e.pool->one;
