@@ -1,7 +1,8 @@
 // unroll_recurrent.c -- the pass unroll-recurrent: recurrent layers as GEMMs, one per step.
 //
-// One thread block per sequence would read the recurrent weights from memory in every step, by one
-// multiprocessor.  So on GPUs a layer becomes steps: the input GEMM for all steps at once, then per
+// A thread block per sequence (lower/gpu/rnn_block.c) computes a step without a launch, while its
+// registers hold the recurrent weights or one multiprocessor reads them fast enough.  Larger layers
+// become steps on GPUs: the input GEMM for all steps at once, then per
 // step the product of the state with the recurrent weights, over all multiprocessors, and an
 // elementwise kernel with the gates.  The steps are launches of one CUDA graph.
 //
@@ -9,8 +10,9 @@
 //             sizes of input and state.  The batch may be dynamic with an initial state.
 // Guarantees: sums and states in f32 (f64 for f64); beyond a sequence's length states stay, and y
 //             is 0.  Only for targets whose work items are thread blocks.
-// Does not:   unroll quantized states, or activations other than sigmoid, tanh and relu; these
-//             layers stay kernels of their own.
+// Does not:   unroll quantized states, activations other than sigmoid, tanh and relu, or layers
+// that
+//             a block is faster for; these stay kernels of their own.
 #include "eval/rnn.h"
 #include "eval/scalar.h"
 #include "ir/internal.h"
@@ -19,6 +21,14 @@
 #include "rules/shape.h"
 
 enum { STEPS_MOST = 256, DIRS = 2, RESULTS = 3 };
+// Recurrent weights that the registers of a block hold, and that it reads from L2 within the time
+// that the launches of a step take, by themselves and beside many others.
+enum {
+  WEIGHTS_RESIDENT = 40 << 10,
+  WEIGHTS_READ = 96 << 10,
+  BLOCKS_READ = 32,
+  BLOCKS_RESIDENT = 1024
+};
 enum { X, W, R, BIAS, LENS, H0, C0, PEEP, OPERANDS };
 
 typedef struct Layer {
@@ -86,6 +96,15 @@ static bool read_attrs(Layer *y) {
   return true;
 }
 
+// Whether one block per sequence and direction is faster: a step has no launch there, but the
+// weights are one multiprocessor's affair.
+static bool fits_block(const Layer *y) {
+  int64_t weights = y->gates * y->hidden * y->hidden;
+  int64_t blocks = ie_is_const(y->batch) ? y->batch->value * y->ndirs : BLOCKS_READ;
+  return y->t == DT_F32 && ((weights <= WEIGHTS_RESIDENT && blocks <= BLOCKS_RESIDENT) ||
+                            (weights <= WEIGHTS_READ && blocks <= BLOCKS_READ));
+}
+
 static bool read_operands(Layer *y) {
   static const int rank[OPERANDS] = {3, 3, 3, 2, 1, 3, 3, 2};
   for (int i = 0; i < OPERANDS; i++) {
@@ -103,6 +122,7 @@ static bool read_operands(Layer *y) {
   y->time = time->value;
   y->hidden = r->dims[2]->value;
   y->t = x->dtype == DT_F64 ? DT_F64 : DT_F32;
+  if (fits_block(y)) return false;
   return y->time >= 1 && y->time <= STEPS_MOST && y->hidden >= 1 && !ie_is(y->batch, 0) &&
          !ie_is(x->dims[2], 0);
 }

@@ -211,8 +211,7 @@ static void take_schedule(Recurrent *c, const RnnSchedule *s) {
   c->chunked = !(ie_is_const(c->time) && c->time->value <= c->chunk);
 }
 
-// The constant that a node of the body is, or NULL.
-static const Node *constant_of(const Recurrent *c, const Node *n) {
+const Node *recurrent_constant(const Recurrent *c, const Node *n) {
   if (n->op == OP_const) return n;
   for (int64_t i = 0; i < c->e.body->nparams; i++)
     if (c->e.body->param[i] == n && c->e.fused->src[i]->op == OP_const) return c->e.fused->src[i];
@@ -323,7 +322,7 @@ static const LoopExpr *give_value(void *ctx, const Dim *index) {
   return *(const LoopExpr **)ctx;
 }
 
-static void *rnn_match(Lowering *lo, const Node *fused) {
+void *recurrent_match(Lowering *lo, const Node *fused) {
   Recurrent *c = arena_new(lo->arena, Recurrent);
   c->e =
       (ElementBuilder){.lo = lo, .fused = fused, .body = ((const fused_attrs *)fused->attrs)->body};
@@ -331,8 +330,8 @@ static void *rnn_match(Lowering *lo, const Node *fused) {
   if (!(c->n = find_layer(c)) || !read_attrs(c) || !read_operands(c)) return NULL;
   const Node *skip[2];
   int nskip = 0;
-  if (constant_of(c, c->w)) skip[nskip++] = c->w;
-  if (constant_of(c, c->r)) skip[nskip++] = c->r;
+  if (recurrent_constant(c, c->w)) skip[nskip++] = c->w;
+  if (recurrent_constant(c, c->r)) skip[nskip++] = c->r;
   if (!elem_begin(&c->e, lo, fused, skip, nskip)) return NULL;
   c->time = elem_dim(&c->e, type_of(c->x)->dims[c->batch_first]);
   c->batch = elem_dim(&c->e, type_of(c->x)->dims[!c->batch_first]);
@@ -342,21 +341,25 @@ static void *rnn_match(Lowering *lo, const Node *fused) {
   return good_results(c) ? c : NULL;
 }
 
-static bool rnn_build(void *match, const void *fields, Lowered *out) {
-  Recurrent *c = match;
-  take_schedule(c, fields);
-  if (!pack_weights(c, constant_of(c, c->w), constant_of(c, c->r))) return false;
-  make_buffers(c);
+void recurrent_give_results(Recurrent *c) {
   for (int v = 0; v < RNN_VALUES; v++) {
     const Node *own = epilogue_value(&c->walk, v);
     if (own) elem_give(&c->e, own, give_value, &c->value[v]);
   }
+}
+
+static bool rnn_build(void *match, const void *fields, Lowered *out) {
+  Recurrent *c = match;
+  take_schedule(c, fields);
+  if (!pack_weights(c, recurrent_constant(c, c->w), recurrent_constant(c, c->r))) return false;
+  make_buffers(c);
+  recurrent_give_results(c);
   if (!recurrent_emit(c)) return false;
   elem_finish(&c->e, out);
   return true;
 }
 
-const TemplateCode template_rnn = {.match = rnn_match,
+const TemplateCode template_rnn = {.match = recurrent_match,
                                    .choose = rnn_choose,
                                    .legal = rnn_legal,
                                    .build = rnn_build,

@@ -1,4 +1,4 @@
-// rnn.h -- what the files of the template of recurrent layers share.
+// rnn.h -- what the templates of recurrent layers share.
 #ifndef TENON_LOWER_CPU_RNN_H
 #define TENON_LOWER_CPU_RNN_H
 
@@ -50,8 +50,22 @@ typedef struct Recurrent {
   const LoopExpr *value[RNN_VALUES];
 } Recurrent;
 
+// rnn.c: reads the layer; NULL: the kernel holds none.  The constant that a node of the body is, or
+// NULL.
+void *recurrent_match(Lowering *lo, const Node *fused);
+const Node *recurrent_constant(const Recurrent *c, const Node *n);
+// Gives the results that templates store by recurrent_store.
+void recurrent_give_results(Recurrent *c);
 // rnn_loops.c: the loops.
 bool recurrent_emit(Recurrent *c);
+// An operand's element in the type of the sums; NULL: it has none.
+const LoopExpr *recurrent_element(Recurrent *c, const Node *n, const Dim *at);
+// The input's or the recurrent bias of a unit.
+const LoopExpr *recurrent_bias(Recurrent *c, int64_t gate, Dim unit, bool recurrent);
+Dim recurrent_time(Recurrent *c, Dim step);  // where a step of the way lies in x
+// Stores x as an element of result `which`, if anybody reads that.
+bool recurrent_store(Recurrent *c, int which, const LoopExpr *x, const Dim *at);
+bool recurrent_length(Recurrent *c);  // sets len, a sequence length from data checked
 // rnn_cell.c: gates.
 const LoopExpr *recurrent_act(Recurrent *c, int which, const LoopExpr *x, bool clip);
 // Units u of a group from the sums in the tile: the new state goes to scratch.  False: an operand

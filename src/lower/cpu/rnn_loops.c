@@ -31,8 +31,7 @@ static void close_loops(Recurrent *c, int depth) {
   elem_forget(&c->e);
 }
 
-// An operand's element in the type of the sums; NULL: it has none.
-static const LoopExpr *element(Recurrent *c, const Node *n, const Dim *at) {
+const LoopExpr *recurrent_element(Recurrent *c, const Node *n, const Dim *at) {
   const LoopExpr *x = elem_at(&c->e, n, at);
   return x ? loop_cast(c->e.k, c->t, x) : NULL;
 }
@@ -52,10 +51,10 @@ static Dim open_sequences(Recurrent *c, LoopKind kind, int *depth) {
 
 // ---- biases ----
 
-static const LoopExpr *bias_at(Recurrent *c, int64_t gate, Dim unit, bool recurrent) {
+const LoopExpr *recurrent_bias(Recurrent *c, int64_t gate, Dim unit, bool recurrent) {
   Dim at[2] = {c->dir, gate_row(c, gate, unit)};
   if (recurrent) at[1] = ie_addc(c->e.pool, at[1], c->gates * c->hidden);
-  const LoopExpr *x = element(c, c->bias, at);
+  const LoopExpr *x = recurrent_element(c, c->bias, at);
   elem_unguard(&c->e, 0);
   return x;
 }
@@ -72,8 +71,8 @@ static bool copy_biases(Recurrent *c) {
     const LoopExpr *x = real(c, 0), *r = x;
     elem_forget(e);
     if (c->bias) {
-      x = bias_at(c, gate, unit, false);
-      r = bias_at(c, gate, unit, true);
+      x = recurrent_bias(c, gate, unit, false);
+      r = recurrent_bias(c, gate, unit, true);
       if (!x || !r) return false;
       if (!late) x = loop_op(e->k, LOOP_add, x, r, NULL);
     }
@@ -96,7 +95,7 @@ static bool copy_state(Recurrent *c, const Node *from, int32_t to) {
   if (from) {
     if (c->ragged) unit = elem_guard(e, u, num(c, c->hidden));
     Dim at[3] = {c->batch_first ? b : c->dir, c->batch_first ? c->dir : b, unit};
-    x = element(c, from, at);
+    x = recurrent_element(c, from, at);
     elem_unguard(e, 0);
     if (!x) return false;
   }
@@ -105,7 +104,7 @@ static bool copy_state(Recurrent *c, const Node *from, int32_t to) {
   return true;
 }
 
-static bool store_value(Recurrent *c, int which, const LoopExpr *x, const Dim *at) {
+bool recurrent_store(Recurrent *c, int which, const LoopExpr *x, const Dim *at) {
   c->walk.own = epilogue_value(&c->walk, which);
   if (!c->walk.own) return true;
   elem_forget(&c->e);
@@ -122,7 +121,7 @@ static bool store_state(Recurrent *c, int which, int32_t from) {
   Dim b = add(c, c->b, open_sequences(c, LOOP_SERIAL, &depth));
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth);
   Dim at[3] = {c->batch_first ? b : c->dir, c->batch_first ? c->dir : b, u};
-  bool ok = store_value(c, which, cell(c, from, add(c, c->state_at, u)), at);
+  bool ok = recurrent_store(c, which, cell(c, from, add(c, c->state_at, u)), at);
   close_loops(c, depth);
   return ok;
 }
@@ -135,7 +134,7 @@ static bool store_step(Recurrent *c, Dim time, int32_t from) {
   Dim u = open_loop(c, LOOP_VECTOR, "u", num(c, c->hidden), &depth);
   Dim first[4] = {b, time, c->dir, u}, plain[4] = {time, c->dir, b, u};
   const LoopExpr *x = from < 0 ? real(c, 0) : cell(c, from, add(c, c->state_at, u));
-  bool ok = store_value(c, 0, x, c->batch_first ? first : plain);
+  bool ok = recurrent_store(c, 0, x, c->batch_first ? first : plain);
   close_loops(c, depth);
   return ok;
 }
@@ -150,8 +149,7 @@ typedef struct Steps {
   int gate;
 } Steps;
 
-// Where step s of the way lies in x.
-static Dim time_of(Recurrent *c, Dim s) {
+Dim recurrent_time(Recurrent *c, Dim s) {
   return c->way ? ie_addc(c->e.pool, ie_sub(c->e.pool, c->len, s), -1) : s;
 }
 
@@ -159,12 +157,12 @@ static Dim time_of(Recurrent *c, Dim s) {
 static bool copy_inputs(Recurrent *c, Dim first, Dim count) {
   ElementBuilder *e = &c->e;
   int depth = 0;
-  Dim s = open_loop(c, LOOP_SERIAL, "s", count, &depth), time = time_of(c, add(c, first, s));
+  Dim s = open_loop(c, LOOP_SERIAL, "s", count, &depth), time = recurrent_time(c, add(c, first, s));
   Dim q = open_sequences(c, LOOP_SERIAL, &depth), b = add(c, c->b, q);
   Dim k = open_loop(c, LOOP_VECTOR, "k", num(c, c->input), &depth);
   Dim at[3] = {c->batch_first ? b : time, c->batch_first ? time : b, k};
   elem_forget(e);
-  const LoopExpr *x = element(c, c->x, at);
+  const LoopExpr *x = recurrent_element(c, c->x, at);
   if (!x) return false;
   loop_store(&e->b, c->inputs, row_of(c, row_of(c, s, c->seqs, q), c->input, k), x);
   close_loops(c, depth);
@@ -181,7 +179,7 @@ static const LoopExpr *weight_at(Recurrent *c, const Steps *t, Dim k, Dim v) {
     return loop_cast(c->e.k, c->t, cell(c, c->w_packed, row_of(c, i, c->width, v)));
   }
   Dim at[3] = {c->dir, gate_row(c, t->gate, unit), k};
-  const LoopExpr *x = element(c, c->w, at);
+  const LoopExpr *x = recurrent_element(c, c->w, at);
   elem_unguard(&c->e, 0);
   return x;
 }
@@ -263,7 +261,7 @@ static const LoopExpr *recurrent_at(Recurrent *c, int64_t gate, Dim group, Dim k
   IntPool *p = c->e.pool;
   if (c->r_packed < 0) {
     Dim at[3] = {c->dir, gate_row(c, gate, row_of(c, group, c->group, u)), k};
-    const LoopExpr *x = element(c, c->r, at);
+    const LoopExpr *x = recurrent_element(c, c->r, at);
     elem_unguard(&c->e, 0);
     return x;
   }
@@ -371,7 +369,7 @@ static bool steps(Recurrent *c, Dim first, Dim count) {
   int depth = 0;
   if (!copy_inputs(c, first, count) || !input_products(c, count)) return false;
   Dim s = open_loop(c, LOOP_SERIAL, "s", count, &depth);
-  if (!one_step(c, s, time_of(c, add(c, first, s)))) return false;
+  if (!one_step(c, s, recurrent_time(c, add(c, first, s)))) return false;
   close_loops(c, depth);
   return true;
 }
@@ -405,7 +403,7 @@ static bool pass(Recurrent *c, int nth, bool backwards) {
   return store_state(c, 1, c->h) && (c->cell != CELL_LSTM || store_state(c, 2, c->c));
 }
 
-static bool bind_length(Recurrent *c) {
+bool recurrent_length(Recurrent *c) {
   ElementBuilder *e = &c->e;
   c->len = c->time;
   if (!c->lens) return true;
@@ -427,7 +425,7 @@ bool recurrent_emit(Recurrent *c) {
   c->dir = c->ndirs == 1 ? p->zero : ie_mod(p, item, num(c, c->ndirs));
   c->b = c->ndirs == 1 ? item : ie_div(p, item, num(c, c->ndirs));
   c->b = ie_mulc(p, c->b, c->seqs);
-  if (!bind_length(c)) return false;
+  if (!recurrent_length(c)) return false;
   if (c->ndirs == 1) {
     if (!pass(c, 0, c->reverse)) return false;
   } else {
