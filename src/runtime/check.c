@@ -151,11 +151,10 @@ static void check_value(Checker *c, const ProgValue *v) {
 static void check_version(Checker *c, const ProgValue *v) {
   if (v->place != PLACE_STATE) return;
   const ProgValue *state = &c->f->value[c->f->param[v->slot]];
-  need(c, !c->f->index && !v->device && v->dtype != DT_STRING, "a state that is not the model's",
-       v->slot);
+  need(c, !c->f->index && v->dtype != DT_STRING, "a state that is not the model's", v->slot);
   need(c,
        state->place == PLACE_STATE && state->slot == v->slot && state->dtype == v->dtype &&
-           state->rank == v->rank,
+           state->rank == v->rank && state->device == v->device,
        "a version of no state", v->slot);
   for (int32_t i = 0; i < v->rank && !c->status; i++)
     need(c, v->dim[i] >= 0 && state->dim[i] == v->dim[i], "a version of another size", i);

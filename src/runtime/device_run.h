@@ -38,7 +38,11 @@ typedef struct DeviceRun {
   tenon_status (*show)(Session *s, Run *run, const struct Frame *fr, int32_t value, Value **out);
   void (*release)(Session *s, struct Frame *fr, int32_t value);  // nobody needs it after this step
   void (*leave)(Session *s, struct Frame *fr);                   // the function returns
-  int64_t (*bytes)(const Session *s);  // of all devices, with the program's constants
+  // Zeros for a state that is on a device, instead of what it had; `read` copies it to the host.
+  tenon_status (*make_state)(Session *s, int32_t i, int64_t bytes, Diag *d);
+  tenon_status (*read_state)(Session *s, int32_t i, void *to, Diag *d);
+  int64_t (*bytes)(const Session *s);   // of all devices, with the program's constants
+  int64_t (*memory)(const Session *s);  // that the smallest device has
   void (*unload)(Program *p);
 } DeviceRun;
 

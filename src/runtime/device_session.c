@@ -3,7 +3,7 @@
 // Each function has an arena on every device, laid out like the host's and as large as the roots
 // that the device uses.  Values outside of arenas lie in blocks, which are given from one value to
 // the next and kept from call to call: since what is put into a queue happens in order, a block is
-// free as soon as the step is queued that uses it last.
+// free as soon as the step is queued that uses it last.  A state has a buffer of its own.
 #include "runtime/device_impl.h"
 
 // ---- blocks ----
@@ -133,6 +133,69 @@ static void leave(Session *s, Frame *fr) {
   }
 }
 
+// ---- queues ----
+
+static tenon_status new_queue(Session *s, int32_t device, Diag *d) {
+  DeviceSession *ds = s->device;
+  DeviceOn *on = &ds->on[device];
+  const DeviceLoaded *l = &ds->kept->device[device];
+  TRY(l->driver->queue(l->device, d, &on->queue));
+  int64_t bytes = 4 * (int64_t)MAX(ds->nfaults, 1);
+  if (!on->faults && l->driver->seen) {
+    void *seen;
+    TRY(l->driver->seen(l->device, bytes, d, &on->faults, &seen));
+    on->seen = seen;
+  }
+  if (!on->faults) TRY(l->driver->buffer(l->device, bytes, d, &on->faults));
+  if (on->seen) {
+    memset(on->seen, 0, (size_t)bytes);
+    return TENON_OK;
+  }
+  return l->driver->fill(on->queue, (DevicePlace){on->faults, 0}, bytes, d);
+}
+
+// ---- states ----
+
+static SessionState *state_of(const Session *s, int32_t param) {
+  int32_t i = 0;
+  while (s->state[i].param != param) i++;
+  return &s->state[i];
+}
+
+static int32_t device_of_state(const Session *s, int32_t i) {
+  const ProgFunction *f = s->program->function[0];
+  return f->value[f->param[s->state[i].param]].device;
+}
+
+static tenon_status make_state(Session *s, int32_t i, int64_t bytes, Diag *d) {
+  SessionState *st = &s->state[i];
+  int32_t device = device_of_state(s, i);
+  const DeviceLoaded *l = &s->device->kept->device[device];
+  DeviceOn *on = &s->device->on[device];
+  if (!on->queue) TRY(new_queue(s, device, d));
+  if (st->buffer) l->driver->buffer_free(l->device, st->buffer);
+  st->buffer = NULL;
+  TRY(l->driver->buffer(l->device, MAX(bytes, DEVICE_ALIGN), d, &st->buffer));
+  return bytes ? l->driver->fill(on->queue, (DevicePlace){st->buffer, 0}, bytes, d) : TENON_OK;
+}
+
+static tenon_status read_state(Session *s, int32_t i, void *to, Diag *d) {
+  const SessionState *st = &s->state[i];
+  int32_t device = device_of_state(s, i);
+  DeviceOn *on = &s->device->on[device];
+  if (!on->queue) TRY(new_queue(s, device, d));
+  if (!st->value.data_bytes) return TENON_OK;
+  return s->device->kept->device[device].driver->read(on->queue, to, (DevicePlace){st->buffer, 0},
+                                                      st->value.data_bytes, d);
+}
+
+static void free_states(const Session *s, int32_t device) {
+  const DeviceLoaded *l = &s->device->kept->device[device];
+  for (int32_t i = 0; i < s->nstates; i++)
+    if (s->state[i].buffer && device_of_state(s, i) == device)
+      l->driver->buffer_free(l->device, s->state[i].buffer);
+}
+
 // ---- arenas ----
 
 static tenon_status lay_out(Session *s, Run *run, Frame *fr, const int64_t *end,
@@ -167,6 +230,7 @@ static tenon_status place(Session *s, Run *run, Frame *fr) {
     df->cell[i] = (DeviceCell){0};
     if (v->place == PLACE_CONST)
       df->cell[i].at = s->device->kept->device[v->device].constant[v->slot];
+    if (v->place == PLACE_STATE) df->cell[i].at.buffer = state_of(s, v->slot)->buffer;
     if (v->place != PLACE_ARENA) continue;
     if (v->at >= 0 && (!prog_eval(s->program, v->at, s->sym, &at) || at < 0))
       return fail(run->diag, TENON_EINTERNAL, NOWHERE, "the place of a part is not known");
@@ -189,25 +253,6 @@ static void make_frame(Session *s, Frame *fr) {
   for (int32_t i = 0; i < f->nvalues; i++)
     if (f->value[i].place == PLACE_ARENA)
       df->uses[f->value[i].device * f->nroots + f->value[i].slot] = true;
-}
-
-static tenon_status new_queue(Session *s, int32_t device, Diag *d) {
-  DeviceSession *ds = s->device;
-  DeviceOn *on = &ds->on[device];
-  const DeviceLoaded *l = &ds->kept->device[device];
-  TRY(l->driver->queue(l->device, d, &on->queue));
-  int64_t bytes = 4 * (int64_t)MAX(ds->nfaults, 1);
-  if (!on->faults && l->driver->seen) {
-    void *seen;
-    TRY(l->driver->seen(l->device, bytes, d, &on->faults, &seen));
-    on->seen = seen;
-  }
-  if (!on->faults) TRY(l->driver->buffer(l->device, bytes, d, &on->faults));
-  if (on->seen) {
-    memset(on->seen, 0, (size_t)bytes);
-    return TENON_OK;
-  }
-  return l->driver->fill(on->queue, (DevicePlace){on->faults, 0}, bytes, d);
 }
 
 static tenon_status start(Session *s, Diag *d) {
@@ -242,6 +287,7 @@ static void stop_device(Session *s, int32_t device) {
   device_drop_user_buffers(s, device);
   if (on->faults) l->driver->buffer_free(l->device, on->faults);
   if (on->scratch) l->driver->buffer_free(l->device, on->scratch);
+  free_states(s, device);
   for (DeviceBlock *b = ds->blocks; b; b = b->next)
     if (b->device == device && b->buffer) l->driver->buffer_free(l->device, b->buffer);
   for (int32_t i = 0; i < s->program->nfunctions; i++) {
@@ -263,7 +309,16 @@ static int64_t held(const Session *s) {
     for (int32_t i = 0; i < s->program->nfunctions; i++) sum += s->frame[i].device->arena_bytes[d];
   }
   for (const DeviceBlock *b = ds->blocks; b; b = b->next) sum += b->bytes;
+  for (int32_t i = 0; i < s->nstates; i++)
+    if (s->state[i].buffer) sum += s->state[i].value.data_bytes;
   return sum;
+}
+
+static int64_t memory_of(const Session *s) {
+  int64_t least = INT64_MAX;
+  for (int32_t d = 1; d < s->program->ndevices; d++)
+    least = MIN(least, s->device->kept->device[d].info->memory_bytes);
+  return least < INT64_MAX ? least : 0;
 }
 
 // ---- calls ----
@@ -307,7 +362,10 @@ static const DeviceRun on_devices = {.start = start,
                                      .show = device_show,
                                      .release = release,
                                      .leave = leave,
+                                     .make_state = make_state,
+                                     .read_state = read_state,
                                      .bytes = held,
+                                     .memory = memory_of,
                                      .unload = device_unload};
 
 void program_use_devices(Program *p) { p->device_run = &on_devices; }

@@ -20,8 +20,9 @@
 // States.  A parameter may be a state: memory of the caller's or the session's that runs change.
 // Every value of PLACE_STATE is a version of one, in the same memory, and has its type.  Versions
 // are made by kernels and copies, one after another; once a version is made, no step reads an
-// earlier one or a view of it.  States are the model's alone, and the host's.  The kernel that
-// makes a version writes some elements of it and reads none that it writes.
+// earlier one or a view of it.  States are the model's alone.  All versions are on the state's
+// device; one of another device than the host is the session's.  The kernel that makes a version
+// writes some elements of it and reads none that it writes.
 //
 // Devices.  A program may have kernels for machines other than the host: each value is in the
 // memory of one device, and a value that is needed on another has a second ProgValue there, made by

@@ -102,6 +102,9 @@ int64_t session_scratch_bytes(const Session *s) { return s->scratch_bytes; }
 int64_t session_device_bytes(const Session *s) {
   return s->device_run ? s->device_run->bytes(s) : 0;
 }
+int64_t session_device_memory(const Session *s) {
+  return s->device_run ? s->device_run->memory(s) : 0;
+}
 
 // ---- the arena ----
 

@@ -40,6 +40,7 @@ MUST_USE tenon_status session_reserve(Session *s, const char *const *symbol, con
                                       int64_t n, Diag *d);
 int64_t session_device_bytes(
     const Session *s);  // that it has of all devices, with the program's constants there
+int64_t session_device_memory(const Session *s);  // that the smallest device has; 0: there is none
 
 // ---- states: parameters of the model that runs change in place (program.h) ----
 //
@@ -50,6 +51,7 @@ typedef struct StateInfo {
   const char *name;
   DType dtype;
   int32_t rank, param;  // param: its number among the inputs
+  bool on_device;       // its memory is the session's, on a device
 } StateInfo;
 int32_t session_state_count(const Session *s);
 StateInfo session_state(const Session *s, int32_t i);
@@ -63,9 +65,11 @@ typedef struct SymbolValue {
 MUST_USE tenon_status session_state_dims(const Session *s, int32_t i, const SymbolValue *sym,
                                          int64_t nsyms, int64_t *dims, Diag *d);
 // The caller's memory, aligned to its elements, which must hold them and outlive the session's
-// runs; contents stay.  Data NULL: zeros of the session's own.
+// runs; contents stay.  Data NULL, which a state on a device must have: zeros of the session's own.
 MUST_USE tenon_status session_bind_state(Session *s, int32_t i, void *data, const int64_t *dims,
                                          Diag *d);
+// A copy of what it holds now, for tests and dumps.
+MUST_USE tenon_status session_read_state(Session *s, int32_t i, void *to, Diag *d);
 
 // Where a result is to be written; data NULL or too little room: into memory of the run.
 typedef struct ResultRoom {

@@ -33,6 +33,8 @@ typedef struct SessionState {
   int32_t param;
   Value value;        // data NULL: it has none yet
   int64_t own_bytes;  // of memory that the session made; 0: the caller's
+  bool bound;
+  struct DeviceBuffer *buffer;  // its memory, where it is on a device; value.data is NULL then
 } SessionState;
 
 struct Session {

@@ -1,7 +1,7 @@
 // state.c -- the states of a session: memory that is bound once and changed by runs.
 //
 // A state is given to a run as any other input is, by a Value that shows its memory; kernels write
-// there.
+// there.  The memory of a state on a device is the session's, and its Value has a type alone.
 //
 // Guarantees: the session never copies a state.  What it made it frees; the rest is the caller's.
 #include "runtime/session_impl.h"
@@ -15,7 +15,7 @@ static const ProgValue *value_of(const Session *s, int32_t i) {
 
 StateInfo session_state(const Session *s, int32_t i) {
   const ProgValue *v = value_of(s, i);
-  return (StateInfo){v->name, v->dtype, v->rank, s->state[i].param};
+  return (StateInfo){v->name, v->dtype, v->rank, s->state[i].param, v->device > 0};
 }
 
 int32_t session_find_state(const Session *s, const char *name) {
@@ -48,6 +48,19 @@ static void forget(SessionState *st) {
   if (st->own_bytes) mem_free(st->value.data, st->own_bytes);
   st->value = (Value){0};
   st->own_bytes = 0;
+  st->bound = false;
+}
+
+// Memory for a state that the caller gives none for.
+static tenon_status make_memory(Session *s, int32_t i, int64_t bytes, Where at, Diag *d,
+                                void **out) {
+  SessionState *st = &s->state[i];
+  *out = NULL;
+  if (value_of(s, i)->device) return s->device_run->make_state(s, i, bytes, d);
+  if (!(*out = mem_alloc(MAX(bytes, 1))))
+    return fail(d, TENON_ENOMEM, at, "out of memory for %lld bytes", (long long)bytes);
+  st->own_bytes = MAX(bytes, 1);
+  return TENON_OK;
 }
 
 void session_free_states(Session *s) {
@@ -62,27 +75,39 @@ tenon_status session_bind_state(Session *s, int32_t i, void *data, const int64_t
   if (!shape_count(v->rank, dims, &n) || !dtype_bytes(v->dtype, n, &bytes))
     return fail(d, TENON_EINVAL, at, "%s%s is no size", dtype_name(v->dtype),
                 shape_text(v->rank, dims).s);
+  if (data && v->device)
+    return fail(d, TENON_EINVAL, at, "it is on a device, and memory of the host was given");
   forget(st);
-  if (!data) {
-    if (!(data = mem_alloc(MAX(bytes, 1))))
-      return fail(d, TENON_ENOMEM, at, "out of memory for %lld bytes", (long long)bytes);
-    st->own_bytes = MAX(bytes, 1);
-  }
+  if (!data) TRY(make_memory(s, i, bytes, at, d, &data));
   st->value = (Value){.kind = VK_TENSOR, .dtype = v->dtype, .rank = v->rank, .n = n, .data = data};
   memcpy(st->value.dims, dims, (size_t)v->rank * sizeof *dims);
   st->value.refs = 1;
   st->value.data_bytes = bytes;
+  st->bound = true;
+  return TENON_OK;
+}
+
+tenon_status session_read_state(Session *s, int32_t i, void *to, Diag *d) {
+  const SessionState *st = &s->state[i];
+  const ProgValue *v = value_of(s, i);
+  if (!st->bound)
+    return fail(d, TENON_EINVAL, (Where){.node = v->name, .op = "state"}, "it has no memory yet");
+  if (v->device) return s->device_run->read_state(s, i, to, d);
+  if (st->value.data_bytes) memcpy(to, st->value.data, (size_t)st->value.data_bytes);
   return TENON_OK;
 }
 
 tenon_status session_state_value(Session *s, Run *run, int32_t param, Value **v) {
   int32_t i = 0;
   int64_t dims[MAX_RANK];
-  if (*v) return TENON_OK;
   while (s->state[i].param != param) i++;
   SessionState *st = &s->state[i];
-  if (!st->value.data) {
-    const ProgValue *pv = value_of(s, i);
+  const ProgValue *pv = value_of(s, i);
+  if (*v && pv->device)
+    return fail(run->diag, TENON_EINVAL, (Where){.node = pv->name, .op = "state"},
+                "it is on a device, where the session has its memory: no value can be given");
+  if (*v) return TENON_OK;
+  if (!st->bound) {
     if (!cell_dims(s, pv, dims))
       return fail(run->diag, TENON_EINVAL, (Where){.node = pv->name, .op = "state"},
                   "its size depends on a symbol: its memory must be given first");

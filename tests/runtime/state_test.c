@@ -6,6 +6,7 @@
 #include "eval/table.h"
 #include "plan/plan.h"
 #include "runtime/artifact.h"
+#include "targets/target.h"
 #include "test.h"
 
 enum {
@@ -92,7 +93,7 @@ static tenon_status run_once(StateCase *c, Way way, Run *run, Value *const *in, 
 }
 
 // Four runs over one state, of which each sees what those before it wrote.
-static void check_runs(StateCase *c, Way way, bool bound) {
+static void check_rows(StateCase *c, Way way, bool bound) {
   for (int round = 0; round < 4; round++) {
     float x[ROWS * HEADS * SIZE], y[ROWS * HEADS * SIZE], squares[ROWS * HEADS * SIZE];
     int32_t slot[ROWS] = {round, 70 + round, -1, 33}, z[ROWS] = {95 - round, -1, 40, -5};
@@ -120,7 +121,43 @@ static void check_runs(StateCase *c, Way way, bool bound) {
     for (int i = 0; i < 3 && out[i]; i++) EXPECT_F64_EQ(val_f64(out[i], 0), want[i]);
     run_deinit(&run);
   }
+}
+
+static void check_runs(StateCase *c, Way way, bool bound) {
+  check_rows(c, way, bound);
   EXPECT(!memcmp(c->state, c->want, sizeof c->state));
+}
+
+// A state on a device begins with zeros of the session's own.
+TEST(state_is_on_the_device) {
+  static StateCase c;
+  const char *why;
+  if (!target_there(target_find("opencl"), &why)) SKIP(why);
+  open_case(&c, chain, BY_TARGET, "opencl");
+  REQUIRE(c.session);
+  const int64_t dims[] = {PAGES, HEADS, PLACES, SIZE};
+  const ProgFunction *f = c.made.program->function[0];
+  EXPECT(session_state(c.session, 0).on_device);
+  for (int32_t i = 0; i < f->nsteps; i++)  // never copied
+    for (int32_t k = 0; k < f->step[i].nin; k++)
+      EXPECT(f->step[i].kind != STEP_COPY || f->value[f->step[i].in[k]].place != PLACE_STATE);
+  EXPECT_STATUS(session_read_state(c.session, 0, c.state, &c.d), TENON_EINVAL);
+  EXPECT_STATUS(session_bind_state(c.session, 0, c.state, dims, &c.d), TENON_EINVAL);
+  EXPECT_STATUS(session_bind_state(c.session, 0, NULL, dims, &c.d), TENON_OK);
+  for (int i = 0; i < 2; i++) {
+    EXPECT_STATUS(session_read_state(c.session, 0, c.state, &c.d), TENON_OK);
+    EXPECT(!memcmp(c.state, c.want, sizeof c.state));
+    check_rows(&c, BY_TARGET, true);
+  }
+  EXPECT_STATUS(session_bind_state(c.session, 0, NULL, dims, &c.d), TENON_OK);  // zeros again
+  EXPECT_STATUS(session_read_state(c.session, 0, c.state, &c.d), TENON_OK);
+  for (int i = 0; i < CELLS; i++) EXPECT_F64_EQ(c.state[i], 0);
+  // A copy of another state's version would go unseen: the program says which device it is on.
+  ProgValue *v = &c.made.program->function[0]->value[f->param[0]];
+  v->device = 0;
+  EXPECT(program_check(c.made.program, &c.d) != TENON_OK);
+  v->device = 1;
+  close_case(&c);
 }
 
 static void check_way(const char *text, Way way, const char *target, bool bound) {

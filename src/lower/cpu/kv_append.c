@@ -7,21 +7,13 @@
 // Guarantees: in place (Lowering.in_place) the cache is not read, and of it only the rows' slots
 //             are written; else it is copied first.  Every slot is checked when the kernel runs;
 //             rows with a slot below 0 are left out.
-#include "lower/element/element.h"
-#include "lower/template.h"
+#include "lower/cpu/kv_append.h"
 
 #include "eval/paged.h"
 
 enum { STATE, X, SLOT };
 
-typedef struct Append {
-  ElementBuilder e;
-  const Node *node;
-  Dim shape[4];  // of the cache
-  Dim rows;
-} Append;
-
-static void *append_match(Lowering *lo, const Node *fused) {
+Append *append_begin(Lowering *lo, const Node *fused) {
   const Body *body = ((const fused_attrs *)fused->attrs)->body;
   const Node *y = body->result[0];
   if (body->nresults != 1 || y->op != OP_kv_append) return NULL;
@@ -45,22 +37,22 @@ static Dim place(Append *a, Dim head, Dim slot, Dim d) {
                      (Dim[]){ie_div(p, slot, page), head, ie_mod(p, slot, page), d});
 }
 
-static bool copy_pages(Append *a, Dim head) {
+bool append_pages(Append *a, Dim head, Dim d) {
   ElementBuilder *e = &a->e;
   LoopBuilder *b = &e->b;
   Dim n = loop_for(b, LOOP_SERIAL, "n", a->shape[0]),
       o = loop_for(b, LOOP_SERIAL, "o", a->shape[2]);
-  Dim at[4] = {n, head, o, loop_for(b, LOOP_VECTOR, "d", a->shape[3])};
+  Dim at[4] = {n, head, o, d ? d : loop_for(b, LOOP_VECTOR, "d", a->shape[3])};
   elem_forget(e);
   const LoopExpr *x = elem_at(e, a->node->src[STATE], at);
   if (!x) return false;
   loop_store(b, elem_result(e, 0), elem_linear(e, 4, a->shape, at), x);
-  for (int i = 0; i < 3; i++) loop_end(b);
+  for (int i = d ? 1 : 0; i < 3; i++) loop_end(b);
   elem_forget(e);
   return true;
 }
 
-static bool put_rows(Append *a, Dim head) {
+bool append_rows(Append *a, Dim head, Dim d) {
   ElementBuilder *e = &a->e;
   LoopBuilder *b = &e->b;
   LoopKernel *k = e->k;
@@ -73,15 +65,18 @@ static bool put_rows(Append *a, Dim head) {
   Dim slots = ie_mulc(e->pool, a->shape[0], LLM_PAGE);
   Dim at = elem_checked(e, slot, slots, "a slot lies outside the KV cache");
   if (!at) return false;
-  Dim d = loop_for(b, LOOP_VECTOR, "d", a->shape[3]);
+  Dim in = d ? d : loop_for(b, LOOP_VECTOR, "d", a->shape[3]);
   elem_forget(e);
-  const LoopExpr *x = elem_at(e, a->node->src[X], (Dim[]){t, head, d});
+  const LoopExpr *x = elem_at(e, a->node->src[X], (Dim[]){t, head, in});
   if (!x) return false;
-  loop_store(b, elem_result(e, 0), place(a, head, at, d), loop_cast(k, type_of(a->node)->dtype, x));
-  for (int i = 0; i < 3; i++) loop_end(b);
+  loop_store(b, elem_result(e, 0), place(a, head, at, in),
+             loop_cast(k, type_of(a->node)->dtype, x));
+  for (int i = d ? 1 : 0; i < 3; i++) loop_end(b);
   elem_forget(e);
   return true;
 }
+
+static void *append_match(Lowering *lo, const Node *fused) { return append_begin(lo, fused); }
 
 static bool append_build(void *match, const void *fields, Lowered *out) {
   Append *a = match;
@@ -90,8 +85,8 @@ static bool append_build(void *match, const void *fields, Lowered *out) {
   loop_begin(&e->b, e->k);
   Dim head = loop_for(&e->b, LOOP_PARALLEL, "head", a->shape[1]);
   if (ie_is(a->shape[1], 1)) head = e->pool->zero;
-  if (!e->lo->in_place && !copy_pages(a, head)) return false;
-  if (!put_rows(a, head)) return false;
+  if (!e->lo->in_place && !append_pages(a, head, NULL)) return false;
+  if (!append_rows(a, head, NULL)) return false;
   loop_end(&e->b);
   elem_finish(e, out);
   return true;

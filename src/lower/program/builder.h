@@ -62,6 +62,7 @@ typedef struct FuncBuilder {
   VEC(ProgStep) step;
   IntMap map;         // node id and result -> value
   IntMap bound;       // symbols whose values are known by now, by slot
+  IntMap state_on;    // node id of a state -> its device; not there: the host
   SameSizes same;     // of the kernel at hand
   bool node_by_node;  // the nodes of a kernel that could not be made whole
   const Node *split;  // that kernel, while its nodes are built; else NULL
@@ -107,6 +108,9 @@ int32_t const_value(FuncBuilder *f, int32_t constant, const char *name);
 void count_work(FuncBuilder *f, const Node *n, ProgStep *st);
 // Values and steps on their devices, with the copies between them (place.c).
 void place_steps(FuncBuilder *f);
+// Each state to the device of the first node that writes it; before values are made.
+void place_states(FuncBuilder *f);
+int32_t state_device(const FuncBuilder *f, const Node *state);
 const char *keep_name(ProgBuilder *b, const char *name);
 
 #endif

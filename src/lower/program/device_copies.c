@@ -6,10 +6,30 @@
 // other device instead of copied, so a value under several shapes is copied once.  A copy has the
 // offset of its source, so one memory plan holds for all devices.
 //
+// A state is where it is written: on the device of the first node that does, and so are all its
+// versions.  Whoever reads one elsewhere gets a copy, made before the next version is.
+//
 // Needs:      every kernel step has its device; steps are in the order of the plan.
 // Guarantees: each step reads operands of its own device.  Concurrent kernels stay concurrent only
 //             if all run on the host.
 #include "lower/program/builder.h"
+
+void place_states(FuncBuilder *f) {
+  const LowerOptions *o = f->b->o;
+  for (int64_t i = 0; o->ndevices && i < f->plan->order.n; i++) {
+    const Node *n = f->plan->order.v[i], *state = plan_state(f->plan, n);
+    uint64_t have;
+    if (!state || n == state || intmap_get(&f->state_on, (uint64_t)state->id, &have)) continue;
+    int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
+    intmap_put(&f->state_on, (uint64_t)state->id, (uint64_t)device);
+  }
+}
+
+int32_t state_device(const FuncBuilder *f, const Node *state) {
+  uint64_t device = 0;
+  intmap_get(&f->state_on, (uint64_t)state->id, &device);
+  return (int32_t)device;
+}
 
 typedef struct Placing {
   FuncBuilder *f;
@@ -86,8 +106,7 @@ static int32_t step_device(const Placing *p, const ProgStep *st) {
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL: return p->f->b->prog_kernel.v[st->kernel].device;
   case STEP_COPY:
-    if (p->f->value.v[st->out[0]].place == PLACE_STATE) return 0;  // states are the host's
-    return device_of(p, st->in[0]);
+    return device_of(p, p->f->value.v[st->out[0]].place == PLACE_STATE ? st->out[0] : st->in[0]);
   case STEP_VIEW: return device_of(p, st->in[0]);
   case STEP_HOST: break;
   }

@@ -452,15 +452,15 @@ static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
   at_work_node(f->b->label);
   budget_check();
-  bool state = f->plan && plan_state(f->plan, n);
-  f->b->lowering.in_place = state;
+  const Node *state = f->plan ? plan_state(f->plan, n) : NULL;
+  f->b->lowering.in_place = state != NULL;
   if (!o->ndevices) return build_step_on(f, n, 0);
-  int device = state          ? 0  // states are the host's
+  int device = state          ? state_device(f, state)
                : o->device_of ? o->device_of(o->device_ctx, n)
                               : o->ndevices - 1;
   f->b->why = "the host has no kernels";
   tenon_status s = device || o->host_kernels ? build_step_on(f, n, device) : TENON_EUNSUPPORTED;
-  if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels) return s;
+  if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels || state) return s;
   return build_step_on(f, n, 0);
 }
 

@@ -66,6 +66,7 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   if (state) {
     v.place = PLACE_STATE;
     v.slot = param_number(f->b->g->main, state);
+    v.device = (uint8_t)state_device(f, state);
   }
   int32_t planned = f->plan ? plan_find(f->plan, n, result) : -1;
   if (planned >= 0) {
@@ -566,6 +567,7 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
   FuncBuilder f = {.b = b, .f = fn, .plan = plan};
   intmap_init(&f.map, b->a);
   intmap_init(&f.bound, b->a);
+  intmap_init(&f.state_on, b->a);
   fn->index = (int32_t)b->function.n;
   vec_push(pa, &b->function, fn);
   intmap_put(&b->bodies, (uint64_t)(uintptr_t)body, (uint64_t)(uintptr_t)fn);
@@ -575,7 +577,10 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
   int32_t *param = arena_array(pa, int32_t, MAX(fn->nparams, 1));
   int32_t *result = arena_array(pa, int32_t, MAX(fn->nresults, 1));
   fn->result_name = arena_array(pa, const char *, MAX(fn->nresults, 1));
-  if (plan) build_roots(&f);
+  if (plan) {
+    build_roots(&f);
+    place_states(&f);
+  }
   for (int32_t i = 0; i < fn->nparams; i++) {
     param[i] = new_value(&f, body->param[i], 0, type_of(body->param[i]));
     f.value.v[param[i]].slot = i;

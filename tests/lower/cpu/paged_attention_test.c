@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { SEQS = 3, TABLE_PAGES = 24, PAGES = 48, ROWS_MOST = 96, SIZE_MOST = 96, HEADS_MOST = 8 };
 
@@ -279,4 +280,11 @@ TEST(paged_attention_is_attention) {
 TEST(paged_attention_is_attention_by_loops) {
   check_form(&forms[2], "ref", 1);
   check_form(&forms[4], "ref", 1);
+}
+
+// Thread blocks, as plain loops.
+TEST_LONG(paged_attention_is_attention_by_blocks) {
+  setenv("TENON_BLOCK_THREADS", "64", 1);
+  for (int i = 2; i < 5; i++) check_form(&forms[i], "ref", 1);
+  unsetenv("TENON_BLOCK_THREADS");
 }
