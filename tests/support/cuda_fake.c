@@ -322,6 +322,11 @@ static CudaResult capture_end(CudaStream s, CudaGraph *out) {
   s->capture = NULL;
   return r;
 }
+static CudaResult is_capturing(CudaStream s, int *status) {
+  STEP();
+  *status = capture_of(s) != NULL;
+  return 0;
+}
 // The node of the call before.
 static CudaResult capture_info(CudaStream s, int *status, uint64_t *id, CudaGraph *graph,
                                const CudaNode **last, const void **edges, size_t *n) {
@@ -589,6 +594,7 @@ const CudaApi cuda_fake_api = {
     .kernel_set = kernel_set,
     .copy_set = copy_set,
     .capture_begin = capture_begin,
+    .is_capturing = is_capturing,
     .capture_end = capture_end,
     .graph_make = graph_make,
     .graph_launch = graph_launch,

@@ -42,6 +42,7 @@ enum {
 };
 enum { CUDA_FUNC_MAX_SHARED = 8, CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_CAPTURE_THREAD = 1 };
+enum { CUDA_CAPTURE_ACTIVE = 1 };  // status of a stream
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 };
 
 // A node of a graph that is launched already, with other arguments.
@@ -136,6 +137,7 @@ enum { CUDA_MAP_RANK = 5 };
   F(CudaResult, capture_info, "cuStreamGetCaptureInfo_v3", true,                                   \
     (CudaStream, int *status, uint64_t *id, CudaGraph *graph, const CudaNode **last,               \
      const void **edges, size_t *n))                                                               \
+  F(CudaResult, is_capturing, "cuStreamIsCapturing", true, (CudaStream, int *status))              \
   F(CudaResult, kernel_set, "cuGraphExecKernelNodeSetParams_v2", true,                             \
     (CudaGraphExec, CudaNode, const CudaKernelNode *))                                             \
   F(CudaResult, copy_set, "cuGraphExecMemcpyNodeSetParams", true,                                  \

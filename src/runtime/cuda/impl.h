@@ -119,6 +119,7 @@ void cuda_forget(DeviceQueue *q);  // sequences and their graphs
 CudaResult cuda_settle(DeviceQueue *q);
 // Before something is put into the queue's own stream: it comes after what went into a caller's.
 tenon_status cuda_come_back(DeviceQueue *q, Diag *d);
+bool cuda_captured(const DeviceQueue *q, CudaStream s);  // a stream of the caller's is captured
 tenon_status cuda_use(DeviceQueue *q, void *stream, Diag *d);
 void *cuda_stream(const DeviceQueue *q);
 tenon_status cuda_check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d);

@@ -116,7 +116,7 @@ static tenon_status issue_launch(DeviceQueue *q, const Op *o, uint64_t *value, D
   TRY(cuda_check(dev, dev->api->launch(&c.config, o->code->function, c.arg, NULL),
                  "cuLaunchKernelEx", o->kernel->name, d));
   q->last = o->kernel->name;
-  if (!q->one_by_one || q->recording) return TENON_OK;
+  if (!q->one_by_one || q->recording || cuda_captured(q, q->at)) return TENON_OK;
   return cuda_check(dev, dev->api->stream_wait(q->at), "cuStreamSynchronize", o->kernel->name, d);
 }
 
@@ -291,6 +291,8 @@ static void retarget(DeviceQueue *q, CudaSequence *s) {
 }
 
 static tenon_status run_pending(DeviceQueue *q, Diag *d) {
+  if (cuda_captured(q, q->at))
+    return issue_all(q, &q->pending, NULL, d);  // the graph is the caller's
   CudaSequence *room, *s = q->no_graphs || q->pending.count < MIN_GRAPH ? NULL : find(q, &room);
   if (!s && !q->no_graphs && q->pending.count >= MIN_GRAPH && (s = find_twin(q))) retarget(q, s);
   if (s) {

@@ -132,18 +132,28 @@ static tenon_status in_order(DeviceQueue *q, QueueFn *fn, void *ctx, Diag *d) {
   return s;
 }
 
-// Nothing of ours is left in a stream but for the event: it is the caller's to destroy.
+bool cuda_captured(const DeviceQueue *q, CudaStream s) {
+  const CudaApi *api = q->device->api;
+  int status = 0;
+  return s != q->stream && api->is_capturing && !api->is_capturing(s, &status) &&
+         status == CUDA_CAPTURE_ACTIVE;
+}
+
+// Nothing of ours is left in a stream but for the event: it is the caller's to destroy.  A stream
+// that the caller captures gets no event and waits for none: what was captured runs when the caller
+// replays it, after whatever the caller says.
 static tenon_status change(DeviceQueue *q, void *stream, Diag *d) {
   Device *dev = q->device;
   CudaStream to = stream ? (CudaStream)stream : q->stream;
   if (q->at == to) return TENON_OK;
+  if (q->busy && cuda_captured(q, q->at)) q->busy = false;
   if (q->busy) {
     CUDA_TRY(dev, d, "cuEventRecord", event_record(q->left, q->at));
     q->behind = true;
     q->busy = false;
   }
   q->at = to;
-  if (to == q->stream || !q->behind) return TENON_OK;
+  if (to == q->stream || !q->behind || cuda_captured(q, to)) return TENON_OK;
   return cuda_check(dev, dev->api->stream_after(to, q->left, 0), "cuStreamWaitEvent", NULL, d);
 }
 

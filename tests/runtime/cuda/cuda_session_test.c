@@ -320,6 +320,39 @@ TEST(cuda_session_with_a_stream_does_not_wait) {
   cuda_fake_end();
 }
 
+// A call while the caller's stream is captured becomes a part of that graph: nothing is waited for,
+// nothing runs until the graph is launched, and calls go on afterwards.
+TEST(cuda_session_in_a_captured_stream) {
+  tenon_error error;
+  Case c;
+  CudaStream s;
+  CudaGraph graph;
+  CudaGraphExec exec;
+  cuda_fake_begin();
+  REQUIRE(!open_case(&c, &placements[2], &error));
+  EXPECT_STATUS(run_all(&c, &placements[2], &error), TENON_OK);
+  REQUIRE(!cuda_fake_api.stream_create(&s, 0));
+  int64_t orders = cuda_fake.orders, waits = cuda_fake.waits, replays = cuda_fake.replays;
+  REQUIRE(!cuda_fake_api.capture_begin(s, CUDA_CAPTURE_THREAD));
+  EXPECT_STATUS(call(c.session, &c.set[0], c.nouts, s, &error), TENON_OK);
+  REQUIRE(!cuda_fake_api.capture_end(s, &graph));
+  EXPECT_INT_EQ(cuda_fake.orders, orders);
+  EXPECT_INT_EQ(cuda_fake.waits, waits);
+  EXPECT_INT_EQ(cuda_fake.replays, replays);
+  memset(c.set[0].out, 0xff, sizeof c.set[0].out);
+  EXPECT(!all_right(&c));
+  REQUIRE(!cuda_fake_api.graph_make(&exec, graph, 0));
+  REQUIRE(!cuda_fake_api.graph_launch(exec, s));
+  EXPECT(all_right(&c));
+  EXPECT_STATUS(call(c.session, &c.set[1], c.nouts, c.stream, &error), TENON_OK);
+  cuda_fake_api.graph_exec_destroy(exec);
+  cuda_fake_api.graph_destroy(graph);
+  cuda_fake_api.stream_destroy(s);
+  close_case(&c);
+  EXPECT_INT_EQ(cuda_fake_left(), 0);
+  cuda_fake_end();
+}
+
 // Each call of the library fails, for every k until all went well: an error, or right results;
 // nothing left; and a session that works again.
 static int64_t fail_every_call(const IoPlacement *w, CudaResult code) {
