@@ -32,6 +32,9 @@ typedef struct DeviceInfo {
   int vector_bytes;                                // is_cpu: of its widest vectors
   int64_t memory_bytes, max_buffer, shared_bytes;  // the last: of a group
   int arch;                                        // cuda: 90 for 9.0
+  // For rooflines; 0: the driver does not say.  Bytes of memory a second at most.
+  double clock_hz, memory_rate;
+  int64_t l2_bytes;
 } DeviceInfo;
 
 typedef struct DevicePlace {

@@ -130,6 +130,10 @@ static CudaResult device_attr(int *out, int attr, CudaDevice dev) {
          : attr == CUDA_ATTR_WARP            ? 32
          : attr == CUDA_ATTR_SHARED_OPTIN    ? 232448
          : attr == CUDA_ATTR_MULTIPROCESSORS ? 132
+         : attr == CUDA_ATTR_CLOCK           ? 1980000
+         : attr == CUDA_ATTR_MEMORY_CLOCK    ? 3201000
+         : attr == CUDA_ATTR_MEMORY_BITS     ? 6144
+         : attr == CUDA_ATTR_L2_BYTES        ? 60 << 20
                                              : 0;
   return 0;
 }

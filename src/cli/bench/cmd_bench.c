@@ -36,7 +36,7 @@ typedef struct Bench {
   int64_t *ns;
   int64_t nruns, nprofiled;
   double load_ms, compile_ms, median_ms, min_ms, p99_ms, mean_ms, flops, bytes;
-  Peak peak;
+  Peaks peaks;
   Profile profile;
   int64_t begin_trace;
   Resident resident;
@@ -164,10 +164,11 @@ static tenon_status profile(Bench *b) {
 static tenon_status make_profile(Bench *b) {
   bool by_loss = opt_given(b->cli, OPT_bench_by_loss);
   Arena *a = &b->cli->arena;
-  profile_make(b->profiled, &b->peak, by_loss, a, &b->profile);
-  if (b->peak.fresh || !profile_beats(&b->profile, &b->peak)) return TENON_OK;
-  TRY(peak_renew(b->peak.threads, a, &b->cli->diag, &b->peak, NULL));
-  profile_make(b->profiled, &b->peak, by_loss, a, &b->profile);
+  Peak *host = &b->peaks.host;
+  profile_make(b->profiled, &b->peaks, by_loss, a, &b->profile);
+  if (host->fresh || !profile_beats(&b->profile, host)) return TENON_OK;
+  TRY(peak_renew(host->threads, a, &b->cli->diag, host, NULL));
+  profile_make(b->profiled, &b->peaks, by_loss, a, &b->profile);
   return TENON_OK;
 }
 
@@ -232,7 +233,7 @@ static tenon_status write_trace(Bench *b, const char *path) {
 // ---- the report ----
 
 static double peak_share(const Bench *b) {
-  return profile_compute_seconds(b->program, &b->peak) / (b->median_ms / 1e3);
+  return profile_compute_seconds(b->program, &b->peaks) / (b->median_ms / 1e3);
 }
 
 static double gflops(const Bench *b) { return b->flops / b->median_ms / 1e6; }
@@ -244,6 +245,30 @@ static int64_t peak_rss(void) {
 
 static const char *target_name(const Bench *b) {
   return !b->model->program ? b->target->name : b->program->target ? b->program->target : "host";
+}
+
+// What the time is held to: the device's peak, or the processor's.
+static const Peak *peak_of(const Bench *b) {
+  return b->peaks.device.device ? &b->peaks.device : &b->peaks.host;
+}
+
+static void print_peak(Bench *b) {
+  const Peak *p = peak_of(b);
+  NumText x, y;
+  printf("%s FLOPs a run, %.1f GFLOP/s, ", text_si(&x, b->flops), gflops(b));
+  if (p->device) {
+    say(b->cli, "%.1f%% of the peak of %s (f32 %.0f, tf32 %.0f, bf16 %.0f, i8 %.0f TFLOP/s, ",
+        100 * peak_share(b), p->device, p->ops[OPS_F32] / 1e12, p->ops[OPS_TF32] / 1e12,
+        p->ops[OPS_BF16] / 1e12, p->ops[OPS_I8] / 1e12);
+    printf("%s/s; a launch %.1f us)\n", text_bytes(&y, (int64_t)p->read[LEVEL_MEMORY]),
+           p->launch_ms * 1e3);
+    return;
+  }
+  printf("%.1f%% of what this machine was measured to do (f32 %.0f", 100 * peak_share(b),
+         p->ops[OPS_F32] / 1e9);
+  if (p->ops[OPS_BF16] > p->ops[OPS_F32]) printf(", bf16 %.0f", p->ops[OPS_BF16] / 1e9);
+  if (p->ops[OPS_I8] > p->ops[OPS_F32]) printf(", i8 %.0f", p->ops[OPS_I8] / 1e9);
+  printf(" GFLOP/s, on %s)\n", text_day(&x, p->when));
 }
 
 static void print_text(Bench *b) {
@@ -258,12 +283,7 @@ static void print_text(Bench *b) {
   if (b->resident.driver)
     printf("on the device, back to back: median %.4f ms  min %.4f  (%lld runs)\n",
            b->device_median_ms, b->device_min_ms, (long long)b->device_runs);
-  printf("%s FLOPs a run, %.1f GFLOP/s, %.1f%% of what this machine was measured to do (f32 %.0f",
-         text_si(&x, b->flops), gflops(b), 100 * peak_share(b), b->peak.ops[OPS_F32] / 1e9);
-  if (b->peak.ops[OPS_BF16] > b->peak.ops[OPS_F32])
-    printf(", bf16 %.0f", b->peak.ops[OPS_BF16] / 1e9);
-  if (b->peak.ops[OPS_I8] > b->peak.ops[OPS_F32]) printf(", i8 %.0f", b->peak.ops[OPS_I8] / 1e9);
-  printf(" GFLOP/s, on %s)\n", text_day(&x, b->peak.when));
+  print_peak(b);
   printf("arena %s, resident memory at the peak %s\n",
          text_bytes(&x, session_arena_bytes(b->session)), text_bytes(&y, peak_rss()));
   if (b->profiled && opt_given(b->cli, OPT_bench_profile)) profile_print(b->cli, &b->profile);
@@ -297,9 +317,9 @@ static void print_json(Bench *b) {
   json_key_f64(&w, "compile_ms", b->compile_ms);
   json_key_f64(&w, "flops", b->flops);
   json_key_f64(&w, "gflops", gflops(b));
-  json_key_f64(&w, "peak_gflops", b->peak.ops[OPS_F32] / 1e9);
+  json_key_f64(&w, "peak_gflops", peak_of(b)->ops[OPS_F32] / 1e9);
   json_key_f64(&w, "peak_share", peak_share(b));
-  json_key_f64(&w, "peak_bandwidth", b->peak.read[LEVEL_MEMORY]);
+  json_key_f64(&w, "peak_bandwidth", peak_of(b)->read[LEVEL_MEMORY]);
   json_key(&w, "arena_bytes");
   json_i64(&w, session_arena_bytes(b->session));
   json_key(&w, "peak_rss_bytes");
@@ -366,7 +386,8 @@ static tenon_status execute(Bench *b) {
   const ProgFunction *f = b->program->function[0];
   for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
   TRY(session_create(b->program, &(SessionOptions){.threads = threads}, &c->diag, &b->session));
-  TRY(peak_get(session_threads(b->session), &c->diag, &b->peak));
+  TRY(peak_get(session_threads(b->session), &c->diag, &b->peaks.host));
+  TRY(peak_of_device(b->program, &c->arena, &c->diag, &b->peaks.device));
   TRY(measure(b));
   if (b->resident.driver) TRY(measure_device(b));
   const char *trace = opt_text(c, OPT_bench_trace, NULL);

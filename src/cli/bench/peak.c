@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { FIGURES = OPS_KINDS + 2 * LEVELS };
+enum { FIGURES = OPS_MEASURED + 2 * LEVELS };
 
 typedef struct PeakFile {
   char folder[4096], name[64];  // no folder: there is no cache
@@ -28,8 +28,8 @@ static void find_file(int threads, PeakFile *out) {
 }
 
 static double *figure(Peak *p, int i) {
-  if (i < OPS_KINDS) return &p->ops[i];
-  i -= OPS_KINDS;
+  if (i < OPS_MEASURED) return &p->ops[i];
+  i -= OPS_MEASURED;
   return i < LEVELS ? &p->read[i] : &p->copy[i - LEVELS];
 }
 
@@ -78,6 +78,13 @@ tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **
   bool kept = write_peak(a, &file, out);
   if (out_file) *out_file = kept ? str_printf(a, "%s/%s", file.folder, file.name) : "";
   return TENON_OK;
+}
+
+bool peak_kept(int threads, Peak *out) {
+  PeakFile file;
+  if (threads <= 0) threads = machine_threads();
+  find_file(threads, &file);
+  return read_peak(&file, threads, out);
 }
 
 tenon_status peak_get(int threads, Diag *d, Peak *out) {

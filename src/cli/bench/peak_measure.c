@@ -194,7 +194,7 @@ static double best_seconds(Workers *w, WorkersFn *fn, Job *j, double hoped) {
 static double patience(double one) { return one > 0 ? one * 1.1 : 1e9; }
 
 static void measure_ops(Workers *w, Job *job, double *alone, Peak *out) {
-  for (int kind = 0; kind < OPS_KINDS; kind++) {
+  for (int kind = 0; kind < OPS_MEASURED; kind++) {
     job->chains = chains_of(&job->m, (OpsKind)kind);
     if (!job->chains) {
       out->ops[kind] = out->ops[OPS_F32];
@@ -228,7 +228,7 @@ static void measure_memory(Workers *w, Job *job, Peak *out) {
 
 tenon_status peak_measure(int threads, Diag *d, Peak *out) {
   static Job job;
-  double alone[OPS_KINDS] = {0};
+  double alone[OPS_MEASURED] = {0};
   *out = (Peak){.fresh = true};
   machine_host(&job.m);
   Workers *one = threads > 1 ? workers_create(1) : NULL;

@@ -5,6 +5,8 @@
 // Constants come from the level that holds all of the program's constants and its arena, since all
 // of them are gone through in every run; other values from the level that holds those of the step,
 // since they were written just before.  Bytes read and written in pairs go at the rate of copying.
+// Kernels of a device are held to the device's peak (peak_device.c), and take at least a launch.
+// Copies between the host and a device have no roofline: they are summed up by themselves.
 #include "cli/bench/profile.h"
 
 #include <stdlib.h>
@@ -13,7 +15,8 @@ enum { SHOWN_STEPS = 40 };
 
 static const char *const kind_word[] = {"kernel", "host", "view", "copy"};
 static const char *const level_word[] = {"L1", "L2", "L3", "memory"};
-static const char *const ops_word[] = {"f32", "bf16", "i8"};
+static const char *const ops_word[] = {"f32", "bf16", "i8", "tf32"};
+static const char tensor_word[] = "tensor", launch_word[] = "launch", copy_word[] = "copy";
 
 const char *profile_kind(const ProgStep *st) { return kind_word[st->kind]; }
 
@@ -56,7 +59,24 @@ static OpsKind ops_kind(const Program *p, const ProgFunction *f, const ProgStep 
   }
   DType t = constant == NO_TYPE ? operand : constant;
   if (constant == DT_U32) return bytes ? OPS_I8 : OPS_BF16;
-  return t == DT_BF16 ? OPS_BF16 : is_byte(t) ? OPS_I8 : OPS_F32;
+  return t == DT_BF16 || t == DT_F16 ? OPS_BF16 : is_byte(t) ? OPS_I8 : OPS_F32;
+}
+
+static bool on_device(const Program *p, const ProgStep *st) {
+  return st->kind == STEP_KERNEL && p->kernel[st->kernel].device > 0;
+}
+
+// Whether the kernel's products are on tensor cores: its schedule says so.
+static bool on_tensor_cores(const ProgStep *st) {
+  return st->op &&
+         (str_starts(str_of(st->op), "gemm_mma") || str_starts(str_of(st->op), "attention_mma"));
+}
+
+// What a device's kernel computes in.
+static OpsKind device_ops(const Program *p, const ProgFunction *f, const ProgStep *st) {
+  OpsKind k = ops_kind(p, f, st);
+  if (!on_tensor_cores(st)) return OPS_F32;
+  return k == OPS_F32 ? OPS_TF32 : k;
 }
 
 // 0 where sizes are dynamic.
@@ -106,12 +126,47 @@ static double least_seconds(const Peak *p, const Needs *n, double flops, double 
 
 typedef struct Rows {
   const Program *program;
-  const Peak *peak;
+  const Peaks *peaks;
   double program_bytes;
   const int64_t *unbound;
   int64_t runs;
   Profile *out;
 } Rows;
+
+// Seconds that a step takes at least, and what they are made of; 0: its machine's peak is unknown.
+static double bound_of(const Rows *q, const ProgFunction *f, const ProgStep *st,
+                       const char **bound) {
+  Needs n = needs_of(q->program, q->unbound, f, st);
+  if (!on_device(q->program, st))
+    return least_seconds(&q->peaks->host, &n, st->flops, q->program_bytes, bound);
+  const Peak *peak = &q->peaks->device;
+  if (!peak->device) return 0;
+  n.ops = device_ops(q->program, f, st);
+  double least = least_seconds(peak, &n, st->flops, q->program_bytes, bound);
+  bool tensor = *bound == ops_word[n.ops] && n.ops != OPS_F32;
+  if (tensor) *bound = tensor_word;
+  if (peak->launch_ms / 1e3 < least) return least;
+  *bound = launch_word;
+  return peak->launch_ms / 1e3;
+}
+
+static double copied_bytes(const Rows *q, const ProgFunction *f, const ProgStep *st) {
+  double n = 0;
+  for (int32_t i = 0; i < st->nout; i++)
+    n += st->out[i] < 0 ? 0 : value_size(q->program, q->unbound, &f->value[st->out[i]]);
+  return n;
+}
+
+static void add_part(ProfileParts *p, const ProfileRow *r, bool device) {
+  bool memory = r->bound == level_word[LEVEL_L2] || r->bound == level_word[LEVEL_MEMORY];
+  double *to = r->bound == copy_word     ? &p->copies
+               : !device                 ? &p->host
+               : r->bound == tensor_word ? &p->tensor
+               : r->bound == launch_word ? &p->launch
+               : memory                  ? &p->memory
+                                         : &p->arithmetic;
+  *to += r->ms;
+}
 
 static void fill_row(const Rows *q, const ProgFunction *f, const StepTime *t, ProfileRow *r) {
   const ProgStep *st = r->step;
@@ -121,12 +176,15 @@ static void fill_row(const Rows *q, const ProgFunction *f, const StepTime *t, Pr
   r->ms = ms;
   if (!f->index) q->out->total_ms += ms;
   if (ms <= 0) return;
-  Needs n = needs_of(q->program, q->unbound, f, st);
-  double least = 1e3 * least_seconds(q->peak, &n, st->flops, q->program_bytes, &r->bound);
+  bool copy = st->kind == STEP_COPY;
+  double bytes = copy ? copied_bytes(q, f, st) : st->bytes;
+  double least = copy ? 0 : 1e3 * bound_of(q, f, st, &r->bound);
+  if (copy) r->bound = copy_word;
   r->gflops = calls * st->flops / ms / 1e6;
-  r->gbytes = calls * st->bytes / ms / 1e6;
+  r->gbytes = calls * bytes / ms / 1e6;
   r->roofline = calls * least / ms;
-  r->lost_ms = MAX(ms - calls * least, 0);
+  if (least > 0) r->lost_ms = MAX(ms - calls * least, 0);
+  if (!f->index) add_part(&q->out->parts, r, on_device(q->program, st));
 }
 
 static void add_function(const Rows *q, const ProgFunction *f, const StepTime *times) {
@@ -142,14 +200,14 @@ static void add_function(const Rows *q, const ProgFunction *f, const StepTime *t
   }
 }
 
-void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Profile *out) {
+void profile_make(const Session *s, const Peaks *peaks, bool by_loss, Arena *a, Profile *out) {
   const Program *p = session_program(s);
   int64_t n = 1;
   for (int32_t i = 0; i < p->nfunctions; i++) n += p->function[i]->nsteps;
   int64_t *unbound = arena_array(a, int64_t, MAX(p->nsyms, 1));
   for (int32_t i = 0; i < p->nsyms; i++) unbound[i] = SYM_UNBOUND;
-  *out = (Profile){.row = arena_array(a, ProfileRow, n)};
-  Rows q = {.program = p, .peak = peak, .unbound = unbound, .out = out};
+  *out = (Profile){.row = arena_array(a, ProfileRow, n), .has_device = p->ndevices > 1};
+  Rows q = {.program = p, .peaks = peaks, .unbound = unbound, .out = out};
   q.program_bytes = (double)p->constants_bytes + (double)session_arena_bytes(s);
   for (int32_t i = 0; i < p->function[0]->nsteps; i++)
     q.runs = MAX(q.runs, session_times(s, 0)[i].calls);
@@ -157,19 +215,25 @@ void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Pr
   qsort(out->row, (size_t)out->n, sizeof *out->row, by_loss ? by_lost : by_time);
 }
 
-double profile_compute_seconds(const Program *p, const Peak *peak) {
+double profile_compute_seconds(const Program *p, const Peaks *peaks) {
   const ProgFunction *f = p->function[0];
   double sum = 0;
-  for (int32_t i = 0; i < f->nsteps; i++)
-    sum += f->step[i].flops / peak->ops[ops_kind(p, f, &f->step[i])];
+  for (int32_t i = 0; i < f->nsteps; i++) {
+    const ProgStep *st = &f->step[i];
+    if (!on_device(p, st))
+      sum += st->flops / peaks->host.ops[ops_kind(p, f, st)];
+    else if (peaks->device.device)
+      sum += st->flops / peaks->device.ops[device_ops(p, f, st)];
+  }
   return sum;
 }
 
 bool profile_beats(const Profile *p, const Peak *peak) {
   const double noise = 1.05, enough_ms = 0.05;
+  if (p->has_device) return false;
   for (int32_t i = 0; i < p->n; i++) {
     const ProfileRow *r = &p->row[i];
-    for (int k = 0; k < OPS_KINDS; k++)
+    for (int k = 0; k < OPS_MEASURED; k++)
       if (r->ms > enough_ms && !strcmp(r->bound, ops_word[k]) &&
           r->gflops * 1e9 > noise * peak->ops[k])
         return true;
@@ -187,6 +251,15 @@ static int name_columns(const Profile *p) {
   for (int32_t i = 0; i < MIN(p->n, SHOWN_STEPS); i++)
     most = MAX(most, strlen(name_of(p->row[i].step)));
   return (int)MIN(most, NAME_COLUMNS);
+}
+
+static void print_parts(const Profile *p) {
+  const ProfileParts *x = &p->parts;
+  double all = p->total_ms > 0 ? p->total_ms / 100 : 1;
+  printf("by what bounds the steps: tensor cores %.1f%%, other arithmetic %.1f%%, memory %.1f%%, "
+         "launches %.1f%%; copies between host and device %.1f%%, host %.1f%%\n",
+         x->tensor / all, x->arithmetic / all, x->memory / all, x->launch / all, x->copies / all,
+         x->host / all);
 }
 
 void profile_print(Cli *c, const Profile *p) {
@@ -220,12 +293,26 @@ void profile_print(Cli *c, const Profile *p) {
   if (p->total_ms > 0)
     printf("all steps %.4f ms, of which the roofline explains %.1f%%\n", p->total_ms,
            100 * (1 - lost / p->total_ms));
+  if (p->has_device) print_parts(p);
   if (inner) printf("> in the body of a step, whose time has this in it\n");
   if (concurrent)
     printf("| kernels of one number run concurrently; each has its share of their time\n");
 }
 
+static void parts_json(JsonWriter *w, const ProfileParts *x) {
+  json_key(w, "parts_ms");
+  json_begin_object(w);
+  json_key_f64(w, "tensor", x->tensor);
+  json_key_f64(w, "arithmetic", x->arithmetic);
+  json_key_f64(w, "memory", x->memory);
+  json_key_f64(w, "launch", x->launch);
+  json_key_f64(w, "copies", x->copies);
+  json_key_f64(w, "host", x->host);
+  json_end_object(w);
+}
+
 void profile_json(JsonWriter *w, const Profile *p) {
+  if (p->has_device) parts_json(w, &p->parts);
   json_key(w, "steps");
   json_begin_array(w);
   for (int32_t i = 0; i < p->n; i++) {

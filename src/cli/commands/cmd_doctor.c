@@ -321,7 +321,7 @@ static void print_limits(const Limits *l) {
   for (int i = 0; i < l->n; i++) {
     const Peak *p = &l->peak[i];
     printf("%d thread%s: ", p->threads, p->threads == 1 ? "" : "s");
-    for (int k = 0; k < OPS_KINDS; k++)
+    for (int k = 0; k < OPS_MEASURED; k++)
       printf("%s%.1f GFLOP/s of %s", k ? ", " : "", p->ops[k] / 1e9, ops_names[k]);
     printf("\n  GB/s read, copied:");
     for (int k = 0; k < LEVELS; k++)

@@ -133,7 +133,7 @@ static tenon_status become_older(Device *dev, Diag *d) {
 
 static tenon_status describe(Device *dev, int index, Diag *d) {
   size_t memory = 0;
-  int major = 0, minor = 0, shared = 0, version = 0;
+  int major = 0, minor = 0, shared = 0, version = 0, clock = 0, memory_clock = 0, bits = 0, l2 = 0;
   DeviceInfo *i = &dev->info;
   snprintf(dev->name, sizeof dev->name, "CUDA device %d", index);
   CUDA_TRY(dev, d, "cuDeviceGet", device_get(&dev->handle, index));
@@ -154,6 +154,13 @@ static tenon_status describe(Device *dev, int index, Diag *d) {
   TRY(ask(dev, CUDA_ATTR_MAX_THREADS, &i->max_block_threads, d));
   TRY(ask(dev, CUDA_ATTR_WARP, &i->subgroup, d));
   TRY(ask(dev, CUDA_ATTR_SHARED_OPTIN, &shared, d));
+  TRY(ask(dev, CUDA_ATTR_CLOCK, &clock, d));
+  TRY(ask(dev, CUDA_ATTR_MEMORY_CLOCK, &memory_clock, d));
+  TRY(ask(dev, CUDA_ATTR_MEMORY_BITS, &bits, d));
+  TRY(ask(dev, CUDA_ATTR_L2_BYTES, &l2, d));
+  i->clock_hz = clock * 1e3;
+  i->memory_rate = 2e3 * memory_clock * (bits / 8);
+  i->l2_bytes = l2;
   i->shared_bytes = shared;
   i->arch = major * 10 + minor;
   TRY(become_older(dev, d));
