@@ -12,6 +12,7 @@
 #include "base/cache.h"
 #include "base/npy.h"
 #include "base/platform.h"
+#include "lower/tuned.h"
 #include "runtime/artifact.h"
 
 #include <sys/stat.h>
@@ -103,7 +104,7 @@ static bool is_ours(Str s) {
   Str head = {s.p, MIN(s.n, MARK_HEAD)};
   Str tail = {s.p + MAX(s.n - MARK_TAIL, 0), MIN(s.n, MARK_TAIL)};
   return artifact_is(s.p, s.n) || cache_is_archive(s) || is_our_onnx(s) || npy_is_ours(s) ||
-         is_our_json(s) || holds(tail, FILE_MARK) ||
+         is_our_json(s) || tuned_is(s) || holds(tail, FILE_MARK) ||
          holds(is_elf(s) ? s : head, is_elf(s) ? FILE_MARK_LINKED : FILE_MARK);
 }
 

@@ -4,6 +4,7 @@
 #include "base/budget.h"
 #include "base/platform.h"
 #include "compile/print.h"
+#include "lower/tuned.h"
 #include "passes/passes.h"
 
 // ---- optimise ----
@@ -146,10 +147,18 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                       .nplace = o->place.n,
                       .schedule = o->schedule.v,
                       .nschedules = o->schedule.n,
+                      .tuned = o->schedules,
+                      .tuned_strict = o->tuned_strict,
+                      .workloads = o->workloads,
                       .strict = o->strict,
                       .tamper = o->tamper,
                       .tamper_ctx = o->tamper_ctx};
+  TunedSchedules tuned;
   CHECK(o->target, "a program is for a target");
+  if (o->tuned.path) {
+    TRY(tuned_parse(o->tuned.text, o->tuned.path, a, d, &tuned));
+    to.tuned = &tuned;
+  }
   at_work_part("lowering", NULL, -1);
   if (!lower_only) TRY(graph_open_sources(g, d));
   program_release(r->program);  // of COMPILE_LOWER

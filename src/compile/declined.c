@@ -52,6 +52,14 @@ TextList compile_warnings(const CompileReport *r, Arena *a) {
     vec_push(a, &all,
              str_printf(a, "%lld more such kernels; `tenon explain` lists them",
                         (long long)(t->ndeclined - MOST)));
+  for (int64_t i = 0; i < MIN(t->nuntuned, MOST); i++)
+    vec_push(a, &all,
+             str_printf(a, "kernel '%s' has not its tuned schedule '%s': %s", t->untuned[i].label,
+                        t->untuned[i].schedule, t->untuned[i].why));
+  if (t->nuntuned > MOST)
+    vec_push(a, &all,
+             str_printf(a, "%lld more kernels have not their tuned schedule",
+                        (long long)(t->nuntuned - MOST)));
   if (has_defect(r))
     vec_push(
         a, &all,

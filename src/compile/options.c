@@ -1,6 +1,8 @@
 // options.c -- the option table made of options.def: values from text and to text.
 #include "compile/options.h"
 
+#include "base/limits.h"
+#include "base/sha256.h"
 #include "passes/passes.h"
 
 #define RECORD OPTION_RECORD
@@ -20,6 +22,7 @@ const CompileOptionRow compile_option[COMPILE_OPTIONS] = {
   {#id, OPTION_KIND_CHOICE, ma, AT(id), df, 0, 0, wo, va, he},
 #define OPTION_TEXT(id, ch, va, ma, he) {#id, OPTION_KIND_TEXT, ma, AT(id), 0, 0, 0, NULL, va, he},
 #define OPTION_LIST(id, ch, va, ma, he) {#id, OPTION_KIND_LIST, ma, AT(id), 0, 0, 0, NULL, va, he},
+#define OPTION_FILE(id, ch, va, ma, he) {#id, OPTION_KIND_FILE, ma, AT(id), 0, 0, 0, NULL, va, he},
 #include "compile/options.def"
 };
 
@@ -32,6 +35,7 @@ const CompileOptionRow compile_option[COMPILE_OPTIONS] = {
 #define OPTION_CHOICE(id, ch, va, wo, df, ma, he)  SAYS(ma)
 #define OPTION_TEXT(id, ch, va, ma, he)            SAYS(ma)
 #define OPTION_LIST(id, ch, va, ma, he)            SAYS(ma)
+#define OPTION_FILE(id, ch, va, ma, he)            SAYS(ma)
 #include "compile/options.def"
 
 // Nor a field: this struct has those of the rows alone, and is as large.
@@ -42,6 +46,7 @@ typedef struct RowsAlone {
 #define OPTION_CHOICE(id, ...) int id;
 #define OPTION_TEXT(id, ...)   const char *id;
 #define OPTION_LIST(id, ...)   TextList id;
+#define OPTION_FILE(id, ...)   OptionFile id;
 #include "compile/options.def"
 #define FIELD(mark, declaration, name) declaration;
 #include "compile/fields.def"
@@ -50,7 +55,8 @@ _Static_assert(sizeof(RowsAlone) == sizeof(CompileOptions), "a field is a row of
 
 const char *const compile_option_kind_name[] = {
     [OPTION_KIND_FLAG] = "flag",     [OPTION_KIND_INT] = "int",   [OPTION_KIND_BYTES] = "bytes",
-    [OPTION_KIND_CHOICE] = "choice", [OPTION_KIND_TEXT] = "text", [OPTION_KIND_LIST] = "list"};
+    [OPTION_KIND_CHOICE] = "choice", [OPTION_KIND_TEXT] = "text", [OPTION_KIND_LIST] = "list",
+    [OPTION_KIND_FILE] = "file"};
 
 static void *field(const CompileOptions *o, const CompileOptionRow *r) {
   return (char *)(uintptr_t)o + r->offset;
@@ -66,7 +72,8 @@ void compile_defaults(CompileOptions *o) {
     case OPTION_KIND_CHOICE: *(int *)field(o, r) = (int)r->dflt; break;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_TEXT:
-    case OPTION_KIND_LIST: break;
+    case OPTION_KIND_LIST:
+    case OPTION_KIND_FILE: break;
     }
   }
 }
@@ -140,6 +147,36 @@ static tenon_status put_choice(void *f, const CompileOptionRow *r, const char *v
   return wrong(r, value, strbuf_text(&b), d);
 }
 
+static const char *hash_of(Str text, Arena *a) {
+  Sha256 s;
+  uint8_t hash[SHA256_BYTES];
+  StrBuf b;
+  sha256_init(&s);
+  sha256_put(&s, text.p, text.n);
+  sha256_end(&s, hash);
+  strbuf_init(&b, a);
+  strbuf_puts(&b, "sha256:");
+  for (int i = 0; i < SHA256_BYTES; i++) strbuf_printf(&b, "%02x", hash[i]);
+  return strbuf_text(&b);
+}
+
+// Read once, so that what is compiled is what the hash says.
+static tenon_status put_file(OptionFile *f, const char *path, Arena *a, Diag *d) {
+  File file;
+  *f = (OptionFile){0};
+  if (!strcmp(path, "none")) return TENON_OK;
+  TRY(file_open(path, &file, d));
+  int64_t limit = (int64_t)LIMIT_OPTION_FILE_MIB << 20, n = file.size;
+  if (n <= limit) f->text = (Str){arena_dup(a, file.bytes, n), n};
+  file_close(&file);
+  if (n > limit)
+    return fail(d, TENON_EINVAL, NOWHERE, "%s has %lld bytes; such a file has at most %lld", path,
+                (long long)n, (long long)limit);
+  f->path = str_copy(a, str_of(path));
+  f->hash = hash_of(f->text, a);
+  return TENON_OK;
+}
+
 tenon_status compile_option_put(CompileOptions *o, int id, const char *value, Arena *a, Diag *d) {
   const CompileOptionRow *r = &compile_option[id];
   void *f = field(o, r);
@@ -149,6 +186,7 @@ tenon_status compile_option_put(CompileOptions *o, int id, const char *value, Ar
   case OPTION_KIND_BYTES: return put_number(f, r, value, a, d);
   case OPTION_KIND_CHOICE: return put_choice(f, r, value, a, d);
   case OPTION_KIND_TEXT: *(const char **)f = str_copy(a, str_of(value)); return TENON_OK;
+  case OPTION_KIND_FILE: return put_file(f, value, a, d);
   case OPTION_KIND_LIST: break;
   }
   TextList *l = f;
@@ -197,6 +235,8 @@ tenon_status compile_options_check(const CompileOptions *o, Diag *d) {
                 precision);
   if (o->keep.n && o->precision != PRECISION_BF16 && o->precision != PRECISION_F16)
     return fail(d, TENON_EINVAL, NOWHERE, "--keep needs --precision bf16 or f16");
+  if (o->tuned_strict && !o->tuned.path && !o->schedules)
+    return fail(d, TENON_EINVAL, NOWHERE, "--tuned-strict needs --tuned FILE");
   return TENON_OK;
 }
 
@@ -220,6 +260,7 @@ static bool is_default(const CompileOptions *o, const CompileOptionRow *r) {
   case OPTION_KIND_BYTES: return *(const int64_t *)f == r->dflt;
   case OPTION_KIND_CHOICE: return *(const int *)f == r->dflt;
   case OPTION_KIND_TEXT: return !*(const char *const *)f;
+  case OPTION_KIND_FILE: return !((const OptionFile *)f)->path;
   case OPTION_KIND_LIST: break;
   }
   return !((const TextList *)f)->n;
@@ -236,6 +277,7 @@ static void add_values(Texts *out, const CompileOptions *o, const CompileOptionR
     return;
   case OPTION_KIND_CHOICE: add_value(out, r, word_at(r->words, *(const int *)f), a); return;
   case OPTION_KIND_TEXT: add_value(out, r, str_of(*(const char *const *)f), a); return;
+  case OPTION_KIND_FILE: add_value(out, r, str_of(((const OptionFile *)f)->hash), a); return;
   case OPTION_KIND_LIST: break;
   }
   const TextList *l = f;

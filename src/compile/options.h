@@ -10,6 +10,11 @@
 #include "ir/pass.h"
 #include "targets/target.h"
 
+// What OPTION_FILE reads; path NULL: nothing is given.
+typedef struct OptionFile {
+  const char *path, *hash;  // "sha256:..."
+  Str text;
+} OptionFile;
 typedef struct TextList {
   const char *const *v;
   int64_t n;
@@ -35,6 +40,7 @@ typedef struct CompileOptions {
 #define OPTION_CHOICE(id, ...) int id;
 #define OPTION_TEXT(id, ...)   const char *id;
 #define OPTION_LIST(id, ...)   TextList id;
+#define OPTION_FILE(id, ...)   OptionFile id;
 #include "compile/options.def"
 #define FIELD(mark, declaration, name) declaration;
 #include "compile/fields.def"
@@ -49,7 +55,8 @@ typedef enum {
   OPTION_KIND_BYTES,
   OPTION_KIND_CHOICE,
   OPTION_KIND_TEXT,
-  OPTION_KIND_LIST
+  OPTION_KIND_LIST,
+  OPTION_KIND_FILE
 } CompileOptionKind;
 enum {  // marks
   OPTION_RECORD = 1,
@@ -65,6 +72,7 @@ enum CompileOptionId {
 #define OPTION_CHOICE(id, ...) COMPILE_OPTION_##id,
 #define OPTION_TEXT(id, ...)   COMPILE_OPTION_##id,
 #define OPTION_LIST(id, ...)   COMPILE_OPTION_##id,
+#define OPTION_FILE(id, ...)   COMPILE_OPTION_##id,
 #include "compile/options.def"
   COMPILE_OPTIONS
 };

@@ -129,6 +129,11 @@ typedef struct Lowering {
   bool in_place;
   bool name_sizes;             // sizes that are quotients become dims (element/named_sizes.c)
   const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
+  // One that was measured; NULL: there is none.  Where it is no longer legal, or would change bits
+  // that it must not, the templates' own choice stands and tuned_why says why; else that is NULL.
+  const TunedSchedule *tuned;
+  bool tuned_reorder;  // it may change the order of sums
+  const char *tuned_why;
   // Why the template at hand refuses: its row's words, unless it knows better.  `stuck`: the node
   // that the element builder has no expression for; `dynamic`: the size that is not a number.
   const char *why;
@@ -166,7 +171,9 @@ typedef struct KernelUse {  // a kernel of the graph, and the one of the program
   // a name.  Where a node has kernels for several numbers of rows, with "@" and the first of these.
   const char *label;
   int32_t kernel;
-  const Refusal *refused;  // [nrefused] templates that looked at it before
+  const TunedSchedule *tuned;  // that it is made by; NULL: by what templates chose
+  Str workload;                // what it computes (workload.h), with LowerOptions.workloads
+  const Refusal *refused;      // [nrefused] templates that looked at it before
   int64_t nrefused;
 } KernelUse;
 // Whether a pattern means a kernel: by its label, with or without its rows, or by the name of a
@@ -184,6 +191,10 @@ typedef struct HostKernel {  // a kernel of the graph whose nodes the host evalu
   const Refusal *refused;  // [nrefused]
   int64_t nrefused;
 } HostKernel;
+// A kernel whose tuned schedule was not taken.
+typedef struct UntunedKernel {
+  const char *label, *schedule, *why;
+} UntunedKernel;
 typedef struct Compiled {
   Program *program;    // complete but for its code; constants in memory
   KernelText *kernel;  // by the program's kernel number: equal texts are one
@@ -196,6 +207,10 @@ typedef struct Compiled {
   const KernelUse *use;    // [nuses] in the order of the steps
   int64_t nuses;
   const ValueOrigin *origin;  // by value of the main function
+  const UntunedKernel *untuned;
+  int64_t nuntuned;
+  int64_t ntuned;       // kernel uses that have their tuned schedule
+  const char *machine;  // with LowerOptions.workloads: what schedules are chosen by (tuned.h)
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;
@@ -224,6 +239,11 @@ typedef struct LowerOptions {
   void *device_ctx;
   KernelFaults *faults;  // of this and earlier lowerings; may be NULL
   bool strict;           // a schedule that is declined is an error
+  // Measured schedules, for kernels that no rule of `schedule` means; NULL: none.  They must be of
+  // this machine, or of one of its devices.  With tuned_strict a kernel without one is an error.
+  const TunedSchedules *tuned;
+  bool tuned_strict;
+  bool workloads;    // the kernels' workloads are asked for
   void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);  // as in Lowering
   void *tamper_ctx;
 } LowerOptions;

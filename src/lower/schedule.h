@@ -116,6 +116,20 @@ typedef struct ScheduleRule {
   bool used;  // it fitted a kernel
 } ScheduleRule;
 MUST_USE tenon_status schedule_rule_parse(Arena *a, const char *text, Diag *d, ScheduleRule *out);
+// A schedule that was measured for a workload (tuned.h, workload.h).
+typedef struct TunedSchedule {
+  const char *key;       // of the workload
+  const char *schedule;  // "gemm rows=14 ..."
+  double gain;           // the default's time over its own; 0: not known
+} TunedSchedule;
+typedef struct TunedSchedules {
+  const char *name;      // of the file, for messages
+  const char *machine;   // "KEY vector=64 ..."
+  bool reorder;          // ORDER fields and other templates count, too: results may have other bits
+  TunedSchedule *entry;  // [n] sorted by key
+  int64_t n;
+} TunedSchedules;
+
 // The one of the names that takes fewest changes to become `name`; NULL: there are none.
 const char *schedule_nearest(Arena *a, const char *name, const char *const *names, int64_t n);
 

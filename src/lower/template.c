@@ -3,7 +3,9 @@
 // lower_kernel tries the rows of templates.def from the top.  A row is skipped where the target or
 // the kind of kernel does not suit it, or where match, choose or build declines.  If
 // Lowering.accepts refuses the loops, the template's cheaper schedules are tried, then the rows
-// below.  A forced schedule (`--schedule`) gets its own template and no other.
+// below.  A forced schedule (`--schedule`) gets its own template and no other.  A measured one
+// (`--tuned`) replaces what was chosen where it still fits; without one the table of measured
+// corrections is asked (residual.h).
 //
 // What a template refuses is in Lowering.refused, with the reason: the row's own words (`why not`),
 // or closer ones that the template, the element builder or a dynamic size gave.
@@ -199,8 +201,10 @@ static Outcome try_schedule(const Template *t, Lowering *lo, const Node *fused,
   schedule_keep(given, fields);
   for (int i = 0; given->t && i < t->code->nfields; i++)
     if (!schedule_in_range(&t->code->field[i], fields)) return NOT_TAKEN;
-  if (given->t && t->code->legal && !t->code->legal(match, &lo->target, fields, &why))
+  if (given->t && t->code->legal && !t->code->legal(match, &lo->target, fields, &why)) {
+    lo->why = why;
     return NOT_TAKEN;
+  }
   if (!build(t, lo, match, fields, out)) return NOT_TAKEN;
   return accepted(t, lo, out) ? TAKEN : DECLINED;
 }
@@ -257,14 +261,80 @@ static Outcome try_template(const Template *t, Lowering *lo, const Node *fused, 
   return r;
 }
 
-tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
+static tenon_status lower_chosen(Lowering *lo, const Node *fused, Lowered *out) {
   const char *why;
-  lo->bucket_dim = NULL;
-  if (lo->forced) return lower_forced(lo, fused, out);
   for (int i = 0; i < template_count; i++) {
     const Template *t = &template_table[i];
     if (!template_suits(t, &lo->target, &why) || !takes_kind(t, fused)) continue;
     if (try_template(t, lo, fused, out) == TAKEN) return TENON_OK;
   }
   return TENON_EUNSUPPORTED;
+}
+
+// ---- a schedule that was measured ----
+
+// Whether `to` forms every sum as `from` does: the same template and values of ORDER fields.
+static bool same_order(const ScheduleGiven *to, const Schedule *from) {
+  if (to->t != from->t) return false;
+  for (int i = 0; i < to->t->code->nfields; i++) {
+    const ScheduleField *f = &to->t->code->field[i];
+    if (f->effect == EFFECT_ORDER && !attrs_equal(&f->attr, 1, to->fields, from->fields))
+      return false;
+  }
+  return true;
+}
+
+// Why it cannot be taken in place of what was chosen; NULL: *out has it.
+static const char *try_measured(Lowering *lo, const Node *fused, const char *schedule, bool reorder,
+                                const Schedule *chosen, Lowered *out) {
+  static _Thread_local Diag quiet;
+  ScheduleGiven given;
+  const char *why;
+  diag_init(&quiet);
+  if (schedule_parse(lo->arena, schedule, &quiet, &given))
+    return str_copy(lo->arena, str_of(quiet.text));
+  if (given.set != (uint32_t)((1ull << given.t->code->nfields) - 1))
+    return "it does not give every field of its template";
+  if (!reorder && !same_order(&given, chosen))
+    return str_printf(lo->arena, "it would change the order of sums, for which %s was chosen",
+                      schedule_name(lo->arena, *chosen));
+  if (!template_suits(given.t, &lo->target, &why)) return why;
+  if (!takes_kind(given.t, fused)) return "its template does not take kernels of this kind";
+  int64_t ntried = lo->tried.n;
+  begin_template(given.t, lo);
+  Outcome r = try_guarded(given.t, lo, fused, &given, out);
+  if (r == TAKEN) return NULL;
+  why = r == DECLINED ? lo->tried.v[lo->tried.n - 1].why : refusal_words(lo);
+  lo->tried.n = ntried;
+  return why;
+}
+
+// NULL: *out has the schedule now.
+static const char *replace(Lowering *lo, const Node *fused, const char *schedule, bool reorder,
+                           Lowered *out) {
+  Lowered other;
+  Dim bucket = lo->bucket_dim;
+  const char *why = try_measured(lo, fused, schedule, reorder, &out->schedule, &other);
+  if (!why) {
+    *out = other;
+    return NULL;
+  }
+  lo->bucket_dim = bucket;
+  accepted(out->schedule.t, lo, out);  // who accepts has seen these loops last
+  return why;
+}
+
+// The choice of the templates is made first, since the order of its sums is the one that counts.
+static void replace_by_tuned(Lowering *lo, const Node *fused, Lowered *out) {
+  if (strcmp(lo->tuned->schedule, out->kernel->schedule))
+    lo->tuned_why = replace(lo, fused, lo->tuned->schedule, lo->tuned_reorder, out);
+}
+
+tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
+  lo->bucket_dim = NULL;
+  lo->tuned_why = NULL;
+  if (lo->forced) return lower_forced(lo, fused, out);
+  TRY(lower_chosen(lo, fused, out));
+  if (lo->tuned) replace_by_tuned(lo, fused, out);
+  return TENON_OK;
 }

@@ -244,6 +244,9 @@ static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, D
                      .watch = o->watch,
                      .schedule = o->schedule,
                      .nschedules = o->nschedules,
+                     .tuned = o->tuned,
+                     .tuned_strict = o->tuned_strict,
+                     .workloads = o->workloads,
                      .faults = o->faults,
                      .strict = o->strict,
                      .tamper = o->tamper,
@@ -267,7 +270,9 @@ static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, D
                                 .nhost = c->nhost,
                                 .left = c->left,
                                 .declined = c->declined,
-                                .ndeclined = c->ndeclined};
+                                .ndeclined = c->ndeclined,
+                                .untuned = c->untuned,
+                                .nuntuned = c->nuntuned};
   return TENON_OK;
 }
 

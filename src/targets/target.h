@@ -82,6 +82,8 @@ typedef struct TargetReport {  // in the arena of the call
   const HostKernel *left;
   const DeclinedKernel *declined;
   int64_t ndeclined;
+  const UntunedKernel *untuned;
+  int64_t nuntuned;
 } TargetReport;
 typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 // How much work machine code is worth (compile/options.def, `tier`): all; little, and all in the
@@ -116,6 +118,8 @@ struct TargetOptions {
   int64_t nplace;
   const char *const *schedule;  // as in LowerOptions
   int64_t nschedules;
+  const TunedSchedules *tuned;  // as in LowerOptions
+  bool tuned_strict, workloads, no_residual;
   bool strict;  // a kernel that cannot be made as it was chosen is an error
   // Kernels without code, which target_compile sets for `build`: that adds what it cannot make, and
   // the graph is lowered again.

@@ -11,6 +11,9 @@ static const char *other_value(const CompileOptionRow *r, const char **written) 
   case OPTION_KIND_CHOICE: return *written = strrchr(r->words, ' ') + 1;
   case OPTION_KIND_TEXT:
   case OPTION_KIND_LIST: break;
+  case OPTION_KIND_FILE:
+    *written = "sha256:cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30";
+    return TENON_SOURCE_DIR "/LICENSE";
   }
   return *written = "a b=c";
 }

@@ -236,6 +236,7 @@ static const char *other_value(const CompileOptionRow *r, Arena *a) {
   }
   case OPTION_KIND_TEXT:
   case OPTION_KIND_LIST: break;
+  case OPTION_KIND_FILE: return TENON_SOURCE_DIR "/LICENSE";
   }
   return "something";
 }

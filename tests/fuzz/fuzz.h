@@ -70,4 +70,21 @@ static void fuzz_end(void) {
   if (fuzz_blocks) finding("leak", text);
 }
 
+// Reads an input of a format: errors and what is out of memory end `read`, which has an arena.
+static inline int fuzz_read(const uint8_t *data, size_t size,
+                            void (*read)(Str text, Arena *a, Diag *d)) {
+  static Diag d;
+  Arena a;
+  Trap t;
+  fuzz_begin();
+  arena_init(&a);
+  diag_init(&d);
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) read((Str){(const char *)data, (int64_t)size}, &a, &d);
+  trap_leave(&t);
+  arena_deinit(&a);
+  fuzz_end();
+  return 0;
+}
+
 #endif

@@ -26,31 +26,21 @@ static void write_value(JsonWriter *w, const Json *j) {
 }
 
 // Written and read again, the text must stay the same: the first writing is a fixed point.
+static void read_json(Str text, Arena *a, Diag *d) {
+  Json j, k;
+  StrBuf b, c;
+  JsonWriter w;
+  if (json_parse(a, text, d, &j)) return;
+  strbuf_init(&b, a);
+  strbuf_init(&c, a);
+  json_init(&w, &b, true);
+  write_value(&w, &j);
+  if (json_parse(a, strbuf_str(&b), d, &k)) __builtin_trap();
+  json_init(&w, &c, true);
+  write_value(&w, &k);
+  if (!str_eq(strbuf_str(&b), strbuf_str(&c))) __builtin_trap();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static Diag d;
-  fuzz_begin();
-  Arena a;
-  Trap t;
-  arena_init(&a);
-  diag_init(&d);
-  trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) {
-    Json j, k;
-    if (!json_parse(&a, (Str){(const char *)data, (int64_t)size}, &d, &j)) {
-      StrBuf b, c;
-      JsonWriter w;
-      strbuf_init(&b, &a);
-      strbuf_init(&c, &a);
-      json_init(&w, &b, true);
-      write_value(&w, &j);
-      if (json_parse(&a, strbuf_str(&b), &d, &k)) __builtin_trap();
-      json_init(&w, &c, true);
-      write_value(&w, &k);
-      if (!str_eq(strbuf_str(&b), strbuf_str(&c))) __builtin_trap();
-    }
-  }
-  trap_leave(&t);
-  arena_deinit(&a);
-  fuzz_end();
-  return 0;
+  return fuzz_read(data, size, read_json);
 }

@@ -18,22 +18,13 @@ static void round_trip(Arena *a, const NdArray *v, Diag *d) {
   }
 }
 
+static void read_arrays(Str file, Arena *a, Diag *d) {
+  NdArrayList l;
+  if (nd_read(a, file, d, &l)) return;
+  for (int64_t i = 0; i < l.n; i++)
+    if (l.v[i].bytes < 1 << 20) round_trip(a, &l.v[i], d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static Diag d;
-  fuzz_begin();
-  Arena a;
-  Trap t;
-  arena_init(&a);
-  diag_init(&d);
-  trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) {
-    NdArrayList l;
-    if (!nd_read(&a, (Str){(const char *)data, (int64_t)size}, &d, &l))
-      for (int64_t i = 0; i < l.n; i++)
-        if (l.v[i].bytes < 1 << 20) round_trip(&a, &l.v[i], &d);
-  }
-  trap_leave(&t);
-  arena_deinit(&a);
-  fuzz_end();
-  return 0;
+  return fuzz_read(data, size, read_arrays);
 }

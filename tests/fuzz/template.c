@@ -25,25 +25,16 @@ static void render(Arena *a, Str source, Str vars, Diag *d) {
   if (first.end == TEMPLATE_DONE && !str_is_utf8(first.text)) __builtin_trap();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static Diag d;
-  fuzz_begin();
-  Arena a;
-  Trap t;
-  arena_init(&a);
-  diag_init(&d);
-  trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) {
-    Str all = {(const char *)data, (int64_t)size}, vars = str_of(some);
-    const char *nul = size ? memchr(data, 0, size) : NULL;
-    if (nul) {
-      vars = (Str){nul + 1, all.p + all.n - nul - 1};
-      all.n = nul - all.p;
-    }
-    render(&a, all, vars, &d);
+static void read_template(Str text, Arena *a, Diag *d) {
+  Str vars = str_of(some);
+  const char *nul = text.n ? memchr(text.p, 0, (size_t)text.n) : NULL;
+  if (nul) {
+    vars = (Str){nul + 1, text.p + text.n - nul - 1};
+    text.n = nul - text.p;
   }
-  trap_leave(&t);
-  arena_deinit(&a);
-  fuzz_end();
-  return 0;
+  render(a, text, vars, d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  return fuzz_read(data, size, read_template);
 }

@@ -431,11 +431,11 @@ int cmd_bench(Cli *c) {
   b->load_ms = since(start);
   if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache) ||
                             opt_given(c, OPT_bench_device) || opt_given(c, OPT_bench_place) ||
-                            opt_given(c, OPT_bench_schedule))) {
+                            opt_given(c, OPT_bench_schedule) || opt_given(c, OPT_bench_tuned))) {
     model_free(b->model);
     return cli_usage(
         c,
-        "bench: %s is compiled already: -O, --no-cache, --device, --place and --schedule "
+        "bench: %s is compiled already: -O, --no-cache, --device, --place, --schedule and --tuned "
         "are for a model",
         c->pos[0]);
   }

@@ -4,6 +4,7 @@
 #include "cli/run/overrides.h"
 #include "cli/explain/explain_kernel.h"
 #include "lower/template.h"
+#include "lower/workload.h"
 #include "cli/explain/explain_steps.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -207,6 +208,21 @@ static void print_declined(const ExplainReport *t) {
   }
 }
 
+// What --tuned did: the gain of each kernel as it was measured, and what was not taken.
+static void print_tuned(const ExplainReport *t) {
+  const Compiled *k = &t->made.compiled;
+  if (!t->options.tuned.path) return;
+  say(t->cli, "\n%lld of %lld kernels have their schedule from %s:\n", (long long)k->ntuned,
+      (long long)k->nuses, t->options.tuned.path);
+  for (int64_t i = 0; i < k->nuses; i++)
+    if (k->use[i].tuned)
+      say(t->cli, "  %-40s %5.2f x  %s\n", k->use[i].label, k->use[i].tuned->gain,
+          k->use[i].tuned->schedule);
+  for (int64_t i = 0; i < k->nuntuned; i++)
+    say(t->cli, "  %-40s not by %s: %s\n", k->untuned[i].label, k->untuned[i].schedule,
+        k->untuned[i].why);
+}
+
 // Kernels that have no loops, and why.
 static void print_host(const ExplainReport *t) {
   const Compiled *k = &t->made.compiled;
@@ -260,6 +276,7 @@ static void print_text(const ExplainReport *t) {
   print_winograd(t->cli, t->winograd);
   print_host(t);
   print_declined(t);
+  print_tuned(t);
   print_steps(t->cli, &t->steps);
   NumText a;
   KernelCount count;
@@ -339,6 +356,13 @@ static void json_schedules(JsonWriter *w, const Compiled *c, const Node *fused) 
     json_key(w, "text_hash");  // of the kernel's loops: the same where they are
     json_cstr(w, str_printf(w->out->arena, "%016llx",
                             (unsigned long long)hash_bytes(k->text.p, k->text.n, 0)));
+    json_key(w, "workload");  // that a tuned schedule is found by
+    json_cstr(w, workload_key(c->use[i].workload, w->out->arena));
+    json_key(w, "tuned_gain");  // null: it has no tuned schedule
+    if (c->use[i].tuned)
+      json_f64(w, c->use[i].tuned->gain);
+    else
+      json_cstr(w, NULL);
     json_end_object(w);
   }
   json_end_array(w);
@@ -430,6 +454,8 @@ static void print_json(const ExplainReport *t) {
   json_begin_object(&w);
   json_key(&w, "model");
   json_cstr(&w, t->cli->pos[0]);
+  json_key(&w, "tuning_machine");
+  json_cstr(&w, t->made.compiled.machine);
   json_key(&w, "launches");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->made.opt.layout, &t->dims);
@@ -469,7 +495,7 @@ static tenon_status place(ExplainReport *t) {
 // planned or compiled can be explained without, unless a schedule is asked for.
 static tenon_status lower(ExplainReport *t) {
   Cli *c = t->cli;
-  bool must = t->options.schedule.n > 0;
+  bool must = t->options.schedule.n > 0 || t->options.tuned.path;
   Diag *d = must ? &c->diag : arena_new(&c->arena, Diag);
   if (!must) diag_init(d);
   tenon_status s =
@@ -487,7 +513,7 @@ static int explain(ExplainReport *t) {
   if (rc) return rc;
   explain_before(&t->x, g, &c->arena);
   rc = cli_exit_of(opt_compile(c, &t->options));
-  t->options.record = true;
+  t->options.record = t->options.workloads = true;
   t->options.target = t->target;
   if (!rc)
     rc =

@@ -495,7 +495,8 @@ static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   Cli *c = r->cli;
   tenon_status s = compile(r, so);
   if (!s || !r->chosen || r->program || s == TENON_ENOMEM || s == TENON_EIO) return s;
-  if (r->compile.strict || r->compile.schedule.n) return s;  // asked for, and refused
+  if (r->compile.strict || r->compile.schedule.n || r->compile.tuned.path)
+    return s;      // asked for, and refused
   fprintf(stderr,  // the text is clean, and may have several lines
           "tenon: warning: run by the interpreter, which is slow, since %s cannot compile it: %s\n",
           r->target, c->diag.text);
@@ -664,11 +665,12 @@ int cmd_run(Cli *c) {
   if (rc) return rc;
   if (r->model->program && (opt_given(c, OPT_run_level) || opt_given(c, OPT_run_expand) ||
                             opt_given(c, OPT_run_compare) || opt_given(c, OPT_run_device) ||
-                            opt_given(c, OPT_run_place) || opt_given(c, OPT_run_schedule))) {
+                            opt_given(c, OPT_run_place) || opt_given(c, OPT_run_schedule) ||
+                            opt_given(c, OPT_run_tuned))) {
     model_free(r->model);
     return cli_usage(c,
-                     "run: %s is compiled already: -O, --expand, --device, --place and --schedule "
-                     "are for `compile`, --compare is for a model",
+                     "run: %s is compiled already: -O, --expand, --device, --place, --schedule "
+                     "and --tuned are for `compile`, --compare is for a model",
                      c->pos[0]);
   }
   if (!r->model->program) r->target = target;

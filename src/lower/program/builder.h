@@ -42,6 +42,8 @@ typedef struct ProgBuilder {
   const char *why;  // of the kernel that is being made: why it cannot be
   VEC(DeclinedKernel) declined;
   VEC(HostKernel) left;  // to the host
+  VEC(UntunedKernel) untuned;
+  int64_t ntuned;
 } ProgBuilder;
 
 typedef struct SameSub {  // `sym` is `to` behind the checks of the step
@@ -77,9 +79,10 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
                             ProgFunction **out);
 const char *kernel_label(ProgBuilder *b, const Node *n);  // a new one (KernelUse.label)
 ScheduleRule *find_schedule(ProgBuilder *b, const Node *n,
-                            const char *label);  // the last that fits; NULL: none
-tenon_status read_schedules(ProgBuilder *b);     // those that are asked for
-tenon_status check_schedules(ProgBuilder *b);    // that each of them was for some kernel
+                            const char *label);    // the last that fits; NULL: none
+tenon_status read_schedules(ProgBuilder *b);       // those that are asked for
+tenon_status check_tuned_machine(ProgBuilder *b);  // that they are for a machine at hand
+tenon_status check_schedules(ProgBuilder *b);      // that each of them was for some kernel
 // A kernel step for a `fused` node; EUNSUPPORTED when its nodes must be done one by one.  *declined
 // is its number among b->declined, whose `instead` the caller then sets; -1: no schedule was
 // declined.

@@ -9,6 +9,7 @@
 //             kernel alone.
 #include "lower/program/builder.h"
 #include "lower/schedule.h"
+#include "lower/tuned.h"
 
 static const Body *body_of(const Node *n) {
   return n->op == OP_fused ? ((const fused_attrs *)n->attrs)->body : NULL;
@@ -84,4 +85,17 @@ tenon_status check_schedules(ProgBuilder *b) {
                 nearest ? nearest : "none");
   }
   return TENON_OK;
+}
+
+tenon_status check_tuned_machine(ProgBuilder *b) {
+  const LowerOptions *o = b->o;
+  if (!o->tuned) return TENON_OK;
+  const char *here = tuned_machine(o->ndevices ? &o->device[o->ndevices - 1] : &o->target, b->a);
+  bool fits = !strcmp(o->tuned->machine, tuned_machine(&o->target, b->a));
+  for (int i = 1; i < o->ndevices && !fits; i++)
+    fits = !strcmp(o->tuned->machine, tuned_machine(&o->device[i], b->a));
+  if (fits) return TENON_OK;
+  return fail(b->diag, TENON_EINVAL, NOWHERE,
+              "%s was tuned for another machine: %s; this one is %s", o->tuned->name,
+              o->tuned->machine, here);
 }

@@ -12,6 +12,8 @@
 
 #include "base/budget.h"
 #include "lower/template.h"
+#include "lower/tuned.h"
+#include "lower/workload.h"
 
 enum { SHARE_NS = 1500 };
 
@@ -273,7 +275,10 @@ static tenon_status taken(ProgBuilder *b, const Lowered *lw, Str text, int devic
 
 typedef struct Variant {
   const char *label;
-  ScheduleRule *rule;  // that it is made by; NULL: none
+  ScheduleRule *rule;          // that it is made by; NULL: none
+  const TunedSchedule *tuned;  // that was measured for it; NULL: none
+  const char *tuned_why;       // it was not taken; NULL: it was
+  Str workload;                // where somebody asks
   Lowered lw;
   Str text;
   int32_t *dim, items;  // expressions
@@ -289,6 +294,43 @@ static const struct {
 } row_sizes[] = {{8, 8}, {128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
 enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
+// With the rows where they have buckets; empty where nobody asks.
+static Str workload_of(ProgBuilder *b, const Node *n, const LowerTarget *t) {
+  const Lowering *lo = &b->lowering;
+  if (!b->o->tuned && !b->o->workloads) return (Str){0};
+  Str text = workload_text(b->g, n, b->a);
+  if (!lo->in_place && !lo->tuned_for && !t->batch_invariant) return text;
+  return str_of(str_printf(b->a, "%s in_place=%d rows=%lld batch_invariant=%d", text.p,
+                           lo->in_place, (long long)lo->tuned_for, t->batch_invariant));
+}
+
+// The measured schedule of the machine that the kernel is made for.
+static void find_tuned(FuncBuilder *f, const Node *n, int device, Variant *v) {
+  ProgBuilder *b = f->b;
+  const TunedSchedules *all = b->o->tuned;
+  const LowerTarget *t = device ? &b->o->device[device] : &b->o->target;
+  v->workload = workload_of(b, n, t);
+  v->tuned = NULL;
+  if (all && !v->rule && !strcmp(all->machine, tuned_machine(t, b->a)))
+    v->tuned = tuned_find(all, workload_key(v->workload, b->a));
+  b->lowering.tuned = v->tuned;
+  b->lowering.tuned_reorder = all && all->reorder;
+}
+
+// With tuned_strict no kernel is made otherwise.
+static tenon_status check_tuned(FuncBuilder *f, const Variant *v) {
+  ProgBuilder *b = f->b;
+  if (!b->o->tuned || !b->o->tuned_strict || v->rule || (v->tuned && !v->tuned_why))
+    return TENON_OK;
+  if (!v->tuned)
+    return fail(b->diag, TENON_EINVAL, NOWHERE,
+                "kernel '%s': %s has no schedule for its workload %s on this machine", v->label,
+                b->o->tuned->name, workload_key(v->workload, b->a));
+  return fail(b->diag, TENON_EINVAL, NOWHERE,
+              "kernel '%s': the schedule '%s' of %s is not legal: %s", v->label, v->tuned->schedule,
+              b->o->tuned->name, v->tuned_why);
+}
+
 // Loops with the sizes that they need.
 static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
                                   Variant *v) {
@@ -297,7 +339,10 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   v->rule = find_schedule(b, n, v->label);
   b->lowering.label = v->label;
   b->lowering.forced = v->rule;
+  find_tuned(f, n, device, v);
   TRY(lower_accepted(f, n, same, device, &v->lw, &v->text));
+  v->tuned_why = b->lowering.tuned_why;
+  TRY(check_tuned(f, v));
   const LoopKernel *k = v->lw.kernel;
   v->dim = arena_array(&b->p->arena, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) v->dim[i] = build_expr(b, v->lw.dim[i]);
@@ -369,6 +414,14 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   return TENON_OK;
 }
 
+static void note_tuned(ProgBuilder *b, const Variant *v) {
+  if (!v->tuned) return;
+  if (v->tuned_why)
+    vec_push(b->a, &b->untuned, ((UntunedKernel){v->label, v->tuned->schedule, v->tuned_why}));
+  else
+    b->ntuned++;
+}
+
 static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant *v) {
   const char *said = v->last == INT64_MAX
                          ? str_printf(b->a, "%s, from %lld rows", name, (long long)v->first)
@@ -385,10 +438,13 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
   build_checks(f, checks, &st);
   st.kernel = v->kernel;
   if (v->rule) v->rule->used = true;
+  note_tuned(b, v);
   vec_push(b->a, &b->use,
            ((KernelUse){.node = n,
                         .label = v->label,
                         .kernel = v->kernel,
+                        .tuned = v->tuned_why ? NULL : v->tuned,
+                        .workload = v->workload,
                         .refused = b->lowering.refused.v,
                         .nrefused = b->lowering.refused.n}));
   int device = b->prog_kernel.v[st.kernel].device;

@@ -12,6 +12,7 @@
 //             program owns all that it refers to.  Every graph that the interpreter runs gets a
 //             program.
 #include "lower/program/builder.h"
+#include "lower/tuned.h"
 
 #include "eval/table.h"
 #include "ir/custom.h"
@@ -626,6 +627,7 @@ static tenon_status build(ProgBuilder *b) {
   strmap_init(&b->texts, b->a);
   strmap_init(&b->labels, b->a);
   TRY(read_schedules(b));
+  TRY(check_tuned_machine(b));
   TRY(build_function(b, b->g->main, b->plan, &main));
   TRY(check_schedules(b));
   build_symbols(b);
@@ -677,6 +679,11 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                     .left = b.left.v,
                     .use = b.use.v,
                     .nuses = b.use.n,
-                    .origin = b.origin};
+                    .origin = b.origin,
+                    .untuned = b.untuned.v,
+                    .nuntuned = b.untuned.n,
+                    .ntuned = b.ntuned};
+  if (o->workloads)
+    out->machine = tuned_machine(o->ndevices ? &o->device[o->ndevices - 1] : &o->target, a);
   return TENON_OK;
 }
