@@ -150,6 +150,7 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                       .tuned = o->schedules,
                       .tuned_strict = o->tuned_strict,
                       .workloads = o->workloads,
+                      .no_residual = o->no_residual,
                       .strict = o->strict,
                       .tamper = o->tamper,
                       .tamper_ctx = o->tamper_ctx};

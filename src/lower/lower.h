@@ -139,6 +139,8 @@ typedef struct Lowering {
   const char *why;
   const Node *stuck;
   Dim dynamic;
+  const struct ResidualRule *residual;  // [nresiduals] corrections of what is chosen (residual.h)
+  int64_t nresiduals;
   // Whether loops become a kernel; where not it has said why by lower_decline.  NULL: all do.
   bool (*accepts)(void *ctx, Lowered *lw);
   void *accepts_ctx;
@@ -244,6 +246,7 @@ typedef struct LowerOptions {
   const TunedSchedules *tuned;
   bool tuned_strict;
   bool workloads;    // the kernels' workloads are asked for
+  bool no_residual;  // templates' choices are not corrected by measurements (residual.h)
   void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);  // as in Lowering
   void *tamper_ctx;
 } LowerOptions;

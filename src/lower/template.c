@@ -16,6 +16,7 @@
 //             the target, never on the number of threads.
 #include "lower/template.h"
 
+#include "lower/residual.h"
 #include "passes/fuse_kernels/kernels.h"
 
 #define TEMPLATE(name, kinds, needs, doc, why) extern const TemplateCode template_##name;
@@ -330,11 +331,19 @@ static void replace_by_tuned(Lowering *lo, const Node *fused, Lowered *out) {
     lo->tuned_why = replace(lo, fused, lo->tuned->schedule, lo->tuned_reorder, out);
 }
 
+// What is not legal there is left as it was chosen.
+static void correct_by_residual(Lowering *lo, const Node *fused, Lowered *out) {
+  const char *better =
+      residual_schedule(lo->residual, lo->nresiduals, &lo->target, out->schedule, lo->arena);
+  if (better) (void)replace(lo, fused, better, false, out);
+}
+
 tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
   lo->bucket_dim = NULL;
   lo->tuned_why = NULL;
   if (lo->forced) return lower_forced(lo, fused, out);
   TRY(lower_chosen(lo, fused, out));
   if (lo->tuned) replace_by_tuned(lo, fused, out);
+  if (!lo->tuned || lo->tuned_why) correct_by_residual(lo, fused, out);
   return TENON_OK;
 }

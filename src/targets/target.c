@@ -247,6 +247,7 @@ static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, D
                      .tuned = o->tuned,
                      .tuned_strict = o->tuned_strict,
                      .workloads = o->workloads,
+                     .no_residual = o->no_residual,
                      .faults = o->faults,
                      .strict = o->strict,
                      .tamper = o->tamper,

@@ -12,6 +12,7 @@
 //             program owns all that it refers to.  Every graph that the interpreter runs gets a
 //             program.
 #include "lower/program/builder.h"
+#include "lower/residual.h"
 #include "lower/tuned.h"
 
 #include "eval/table.h"
@@ -653,6 +654,8 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                           .arena = a,
                           .target = o->target,
                           .diag = d,
+                          .residual = residual_table,
+                          .nresiduals = o->no_residual ? 0 : residual_count,
                           .accepts = accept_kernel,
                           .accepts_ctx = &b,
                           .tamper = o->tamper,
