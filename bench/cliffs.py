@@ -162,7 +162,9 @@ def run_cpu(args, results):
         ident = f"cpu {kind} {'' if args.networks else f'{args.seed} '}{key} -j{args.threads} {args.features or 'all'}"
         old = results.rows.get(ident)
         if old and not args.again and old["build"] == build and old.get("clock") == args.clock: continue
-        if time.time() > end: return print(f"{i} of {len(todo)}: time is up; the same command goes on", file=sys.stderr)
+        if time.time() > end:
+            print(f"{i} of {len(todo)}: time is up; the same command goes on", file=sys.stderr)
+            break
         with tempfile.TemporaryDirectory() as folder:
             net = make()
             path, inputs = net.write(folder)
@@ -199,6 +201,7 @@ def main():
     if args.gpu:
         import cliffs_gpu
         args.wanted = wanted
+        args.cache = os.path.join(os.path.dirname(os.path.abspath(args.out)), "cache")
         args.minutes = min(args.minutes, 8) if not args.worker else args.minutes
         if not args.report: cliffs_gpu.run(args, results)
         if args.worker: return

@@ -1,10 +1,11 @@
-"""cliffs_gpu.py -- the GPU's part of cliffs.py: layers beside PyTorch eager in a CUDA graph, networks beside torch.compile in a CUDA graph, in the same precision.
+"""cliffs_gpu.py -- the GPU's part of cliffs.py: layers beside PyTorch eager, both captured in a CUDA graph; networks beside torch.compile in a CUDA graph; in the same precision.
 
 A layer is the ONNX file for Tenon and the module of onnx_torch.py for PyTorch; a network is PyTorch's own (torch_zoo.py), exported for Tenon.  Both get the same tensors on the GPU.
 Errors are root mean squares of differences from PyTorch in f64 (layers) or f32 (networks), divided by the root mean square of the result; PyTorch's own error in that precision is
-beside Tenon's.  Layers run in one process, which is started again where a layer ends it; each network has a process of its own, and torch.compile works for several at once.
+beside Tenon's.  Layers run in one process, which is started again where a layer ends it; before that, all are compiled by several processes into a cache, so that device time goes into
+measuring.  Each network has a process of its own, and torch.compile works for several at once.
 """
-import json, os, subprocess, sys, tempfile, threading, time
+import concurrent.futures, json, os, subprocess, sys, tempfile, threading, time
 
 WAIT = 150  # seconds for one layer or for the rounds of one network
 FLOOR = {"f32": 1e-6, "tf32": 1e-4, "bf16": 1e-3}  # errors below it are as good as each other
@@ -62,13 +63,26 @@ def layer_row(args, net, folder):
     model, theirs = ready(model, inputs, precision)
     row = {"torch_error": rms(flat(model(*theirs)), want)}
     plain = as_graph(lambda: model(*theirs))
-    ours = Tenon(path, precision, inputs, again=False)
-    row.update(compile_s=ours.seconds["cold"]["compile"], error=rms(ours.result(), want))
-    row["ms"] = interleaved({"tenon": ours, "torch": plain}, args.rounds, args.seconds or 0.02)
+    ours = Tenon(path, precision, inputs, again=False, cache=args.cache)
+    captured = as_graph(ours) if ours.on_device else ours
+    captured()
+    torch.cuda.synchronize()
+    row.update(error=rms(ours.out, want))
+    row["ms"] = interleaved({"tenon": captured, "torch": plain}, args.rounds, args.seconds or 0.02)
     row.update(profile(ours))
     ours.close()
     forget()
     return judge(row, precision)
+
+
+def compile_layer(args, key):
+    """The layer's kernels in the cache: a session compiles them."""
+    from interleave import tenon
+    with tempfile.TemporaryDirectory() as folder:
+        path, inputs = dict(args.wanted(args))[key]().write(folder)
+        command = [tenon, "bench", path, "--target", "cuda", "--precision", args.precision, "--inputs", inputs, "--seconds", "0.001", "--warmup", "0"]
+        try: subprocess.run(command, capture_output=True, env=dict(os.environ, TENON_CACHE=args.cache), timeout=WAIT)
+        except subprocess.TimeoutExpired: pass
 
 
 def layer_worker(args):
@@ -124,10 +138,13 @@ def said_revision():
 def run_layers(args, results):
     end, build, worker = time.time() + min(args.minutes, 1e6) * 60, stamp(), None
     todo = [k for k, _ in args.wanted(args)]
+    ident_of = lambda key: f"gpu layers {args.seed} {key} {args.precision}"
+    done = lambda key: not args.again and results.rows.get(ident_of(key), {}).get("build") == build
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda key: compile_layer(args, key), [k for k in todo if not done(k)]): pass
     for i, key in enumerate(todo):
-        ident = f"gpu layers {args.seed} {key} {args.precision}"
-        old = results.rows.get(ident)
-        if old and not args.again and old["build"] == build: continue
+        ident = ident_of(key)
+        if done(key): continue
         if time.time() > end:
             print(f"{i} of {len(todo)}: time is up; the same command goes on", file=sys.stderr)
             break

@@ -183,12 +183,12 @@ def forget():
 
 class Tenon:
     """A compiled model, bound to tensors.  `seconds`: to compile, and until the first result, with an empty cache and with what that left.  `bytes` of constants, of what
-    lies between kernels and of results, and `held` of the GPU: those, rounded up, and code and graphs."""
+    lies between kernels and of results, and `held` of the GPU: those, rounded up, and code and graphs.  `cache`: a folder with what others compiled, in place of an empty one."""
 
-    def __init__(self, path, precision, inputs, again=True, **options):
+    def __init__(self, path, precision, inputs, again=True, cache=None, **options):
         self.seconds, self.model, self.session = {}, None, None
         self.folder = tempfile.TemporaryDirectory()
-        os.environ["TENON_CACHE"] = self.folder.name
+        os.environ["TENON_CACHE"] = cache or self.folder.name
         for kind in ["cold", "cached"] if again else ["cold"]:
             self.model = self.session = self.out = self.into = None
             forget()
@@ -248,7 +248,7 @@ def ready(model, inputs, precision):
         inputs = tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in inputs)
     if inputs[0].dim() == 4:
         model = model.to(memory_format=torch.channels_last)
-        inputs = tuple(x.to(memory_format=torch.channels_last) for x in inputs)
+        inputs = tuple(x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs)
     return model, inputs
 
 

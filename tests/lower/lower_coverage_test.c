@@ -342,10 +342,10 @@ static bool has_steep(Graph *g, Arena *a) {
 // With a fault in one template, which is another for each sample, all samples have right results.
 // The faults of code are in every PLANT_STEP-th sample, since code is made for each.
 static void check_planted(bool cpu, int step) {
-  static const char *const templates[] = {
-      "attention",       "rnn",           "conv_chain", "winograd", "int4_gemm", "blocks",
-      "blocks_quantize", "blocks_gather", "gemm",       "scan",     "topk",      "scatter",
-      "reduce",          "pointwise",     "*"};
+  static const char *const templates[] = {"attention", "rnn",    "conv_chain",      "winograd",
+                                          "int4_gemm", "blocks", "blocks_quantize", "blocks_gather",
+                                          "gemm",      "scan",   "topk_lanes",      "topk",
+                                          "scatter",   "reduce", "pointwise",       "*"};
   int64_t nth = 0, hits = 0, host = 0;
   for (int i = 0; i < OP_COUNT; i++)
     for (const char *const *s = op_table[i]->samples; s && *s; s++) {

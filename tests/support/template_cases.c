@@ -14,6 +14,9 @@ const TemplateCase template_cases[] = {
     {.name = "gemm", .text = MATMUL("29", "30", "50", "  return %p\n")},
     {.name = "gemm", .text = MATMUL("17", "20", "50", "  %y = gelu(%p)\n  return %y\n")},
     {.name = "gemm",
+     .text = G("%x: f32[29, 60]", "~w f32[60, 100]\n  %p = mat_mul(%x, %w)\n  return %p\n"),
+     .base = "index_list=true cols=16 unroll=1"},
+    {.name = "gemm",
      .text = MATMUL("20", "30", "100", "  return %p\n"),
      .base = "stage_lhs=true item_panels=2"},
     {.name = "gemm",
@@ -75,6 +78,12 @@ const TemplateCase template_cases[] = {
            "268,269,270,271,272,273,274,275,276,277,278,279,280,281,282,283,284,285}\n"
            "  %t = const i32[2, 9] {9,8,7,-1,-1,-1,-1,-1,-1,0,1,2,3,4,5,6,10,11}\n"
            "  %y = paged_attention(%q, %k, %v, %s, %p, %t) window=200\n  return %y\n")},
+    {.name = "paged_attention",
+     .text = G("%q: f32[5, 6, 20], %k: i8[12, 2, 32, 20], %v: i8[12, 2, 32, 37], "
+               "%a: f32[12, 2, 32, 1], %b: f32[12, 2, 32, 1]",
+               "  %s = const i32[5] {0,1,0,1,0}\n  %p = const i32[5] {3,255,90,256,-1}\n"
+               "  %t = const i32[2, 9] {9,8,7,-1,-1,-1,-1,-1,-1,0,1,2,3,4,5,6,10,11}\n"
+               "  %y = paged_attention(%q, %k, %v, %s, %p, %t, _, _, %a, %b)\n  return %y\n")},
     {.name = "rnn",
      .text = G("%x: f32[20, 1, 6]", "!w f32[1, 36, 6]\n!r f32[1, 36, 9]\n"
                                     "  %l:3 = lstm(%x, %w, %r)\n  return %l.0\n"),
@@ -101,22 +110,71 @@ const TemplateCase template_cases[] = {
     {.name = "blocks_quantize",
      .base = "blocks=2",
      .text = G("%x: f32[3, 640]", "  %y = quantize_blocks(%x)\n  return %y\n")},
+    {.name = "grouped",
+     .text = G("%x: f32[5, 40], %w: f32[3, 40, 48], %r: f32[5, 48]",
+               "  %g = const i32[5] {2, -1, 0, 2, 1}\n  %m = grouped_mat_mul(%x, %w, %g)\n"
+               "  %y = add(%m, %r)\n  return %y\n")},
     {.name = "scan",
      .text = G("%x: f32[7, 150]", "  %a = const i64[] {0}\n  %y = cum_sum(%x, %a)\n  return %y\n")},
     {.name = "topk",
      .text = G("%x: f32[3, 400]", "  %k = const i64[1] {5}\n  %y:2 = top_k(%x, %k)\n"
                                   "  return %y.0, %y.1\n")},
+    {.name = "topk_lanes",
+     .text = G("%x: f32[37, 29]", "  %k = const i64[1] {5}\n  %y:2 = top_k(%x, %k)\n"
+                                  "  return %y.0, %y.1\n")},
+    {.name = "topk_lanes",
+     .text = G("%x: i64[n, 7, 19]", "  %k = const i64[1] {7}\n  %y:2 = top_k(%x, %k) axis=1 "
+                                    "largest=false\n  return %y.0, %y.1\n")},
     {.name = "scatter",
      .text = G("%x: f32[9, 4], %i: i64[1, 4], %u: f32[1, 4]",
                "  %y = scatter_elements(%x, %i, %u) axis=0\n  return %y\n")},
+    {.name = "scatter",  // few updates: an item has a part of the data
+     .text = G("%x: f32[140, 250], %i: i64[2, 70, 1], %u: f32[2, 70, 250]",
+               "  %y = scatter_nd(%x, %i, %u) reduction=add\n  return %y\n")},
     {.name = "reduce", .text = G("%x: f32[7, 150]", "  %y = softmax(%x) axis=-1\n  return %y\n")},
     {.name = "reduce", .text = G("%x: f32[7, 150]", "  %y = softmax(%x) axis=0\n  return %y\n")},
+    {.name = "reduce",  // several rows at once, whose lanes have guards
+     .text = G("%x: f32[128, 9, 10]", "  %y = softmax(%x) axis=1\n  return %y\n")},
+    {.name = "reduce",  // joined axes
+     .text = G("%x: f32[13, 7, 25], %s: f32[7, 25]",
+               "  %m = mul(%x, %s)\n  %a = const i64[1] {0}\n  %y = reduce_max(%m, %a)\n"
+               "  return %y\n")},
+    {.name = "reduce",  // kept in the result
+     .text = G("%x: f32[2, 20000]", "  %y = softmax(%x) axis=-1\n  return %y\n")},
+    {.name = "reduce",  // in pieces: a scale for each channel
+     .text = G("%x: f32[2, 12, 5, 7], %s: f32[12], %b: f32[12]",
+               "  %y = group_normalization(%x, %s, %b) num_groups=3\n  return %y\n")},
     {.name = "pointwise",
      .text = G("%x: f32[2, 40, 50]", "  %y = transpose(%x) perm=[0, 2, 1]\n  return %y\n")},
     {.name = "pointwise",
      .text = G("%x: f32[3, 5000], %z: f32[3, 70]",
                "  %c = concat(%x, %z) axis=1\n  %y = sin(%c)\n  return %y\n")},
+    {.name = "pointwise",  // an empty part: the other one fills its axis, but not two axes
+     .text = G("%x: f32[2, 40, 0], %z: f32[2, 40, 8]",
+               "  %c = concat(%x, %z) axis=2\n  %y = sin(%c)\n  return %y\n")},
+    {.name = "ragged_linear_attention",
+     .text = G("%q: f32[5, 2, 8], %k: f32[5, 2, 8], %v: f32[5, 2, 24], %p: f32[3, 2, 8, 24], "
+               "%d: f32[5, 2], %b: f32[5, 2]",
+               "  %s = const i32[5] {2, 0, 2, 2, 1}\n"
+               "  %y:2 = ragged_linear_attention(%q, %k, %v, %p, %s, %d, %b)\n"
+               "  return %y.0, %y.1\n")},
     // thread blocks
+    {.name = "kv_append_block",
+     .groups = "64",
+     .text = G("%x: f32[3, 2, 32, 40], %y: f32[4, 2, 40]",
+               "  %s = const i32[4] {64, -1, 5, 95}\n  %k = kv_append(%x, %y, %s)\n  return %k\n")},
+    {.name = "rnn_block",
+     .groups = "64",
+     .text = G("%x: f32[21, 2, 6]", "!w f32[2, 60, 6]\n!r f32[2, 60, 20]\n"
+                                    "  %l:2 = gru(%x, %w, %r) direction=bidirectional\n"
+                                    "  return %l.0, %l.1\n"),
+     .tolerance = 1e-3},
+    {.name = "paged_attention_block",
+     .groups = "64",
+     .text = G("%q: f32[5, 12, 20], %k: f32[12, 3, 32, 20], %v: f32[12, 3, 32, 36]",
+               "  %s = const i32[5] {0,1,0,1,0}\n  %p = const i32[5] {3,255,90,256,-1}\n"
+               "  %t = const i32[2, 9] {9,8,7,-1,-1,-1,-1,-1,-1,0,1,2,3,4,5,6,10,11}\n"
+               "  %y = paged_attention(%q, %k, %v, %s, %p, %t) window=200\n  return %y\n")},
     {.name = "gemv", .groups = "64", .text = MATMUL("3", "320", "64", "  return %p\n")},
     {.name = "gemm_simt", .groups = "256", .text = MATMUL("70", "20", "70", "  return %p\n")},
     {.name = "gemm_simt", .groups = "64", .text = MATMUL("19", "35", "20", "  return %p\n")},
@@ -243,19 +301,22 @@ const char *template_case_text(Arena *a, const char *text) {
   StrBuf b;
   strbuf_init(&b, a);
   while (*text) {
-    int64_t line = (int64_t)strcspn(text, "\n"), n = 1;
-    if (*text != '!') {
+    int64_t line = (int64_t)strcspn(text, "\n"), n = 1, last = 1;
+    if (*text != '!' && *text != '~') {
       strbuf_put(&b, (Str){text, line + (text[line] != 0)});
     } else {
       const char *type = strchr(text, ' ') + 1, *dims = strchr(type, '[');
       bool floats = *type == 'f' || *type == 'b';
       for (const char *p = dims; *p != ']';) {
-        n *= strtol(p + 1, (char **)&p, 10);
+        n *= last = strtol(p + 1, (char **)&p, 10);
       }
       strbuf_printf(&b, "  %%%.*s = const %.*s {", (int)(type - text - 2), text + 1,
                     (int)(text + line - type), type);
-      for (int64_t i = 0; i < n; i++)
-        strbuf_printf(&b, "%s%.9g", i ? ", " : "", number_at(i + 7, floats ? DT_F32 : DT_U8));
+      for (int64_t i = 0; i < n; i++) {
+        bool zero = *text == '~' && (i / last + i % last / 16) % 3;
+        double v = zero ? 0 : number_at(i + 7, floats ? DT_F32 : DT_U8);
+        strbuf_printf(&b, "%s%.9g", i ? ", " : "", v);
+      }
       strbuf_puts(&b, "}\n");
     }
     text += line + (text[line] != 0);

@@ -9,7 +9,7 @@
 
 typedef struct TemplateCase {
   const char *name;  // of the template
-  const char *text;  // a line "!w f32[3, 4]" is a constant with random numbers
+  const char *text;  // a line "!w f32[3, 4]" is a constant with random numbers; with ~ pruned ones
   const char *base;  // fields that all variants have; NULL: those that are chosen
   const char *groups, *tiles;
   double tolerance;  // 0: 2e-5

@@ -466,7 +466,7 @@ TEST(opencl_fault_ends_the_run) { with_cache(check_fault); }
 static void check_large(void) {
   Try t;
   start_fake(0, 0, false);
-  fake.max_buffer = 128;
+  fake.max_buffer = 16;
   open_try(&t, false);
   EXPECT_STATUS(try_all(&t, model), TENON_ENOMEM);
   EXPECT_CONTAINS(t.d.text, "CL_DEVICE_MAX_MEM_ALLOC_SIZE");
