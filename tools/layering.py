@@ -11,7 +11,9 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 # folder -> folders it may include, besides itself
 BELOW = {}
 BELOW["base"] = []
+BELOW["energy"] = ["base"]
 BELOW["text"] = ["base"]
+BELOW["grammar"] = ["base", "text"]
 BELOW["eval"] = ["base"]
 BELOW["loop"] = ["base", "eval"]
 BELOW["runtime"] = ["base", "eval"]
@@ -35,14 +37,17 @@ BELOW["targets/opencl"] = BELOW["targets/c"]
 BELOW["targets/cuda"] = BELOW["targets/c"]
 BELOW["targets"] = BELOW["targets/c"] + ["targets/c", "targets/opencl", "targets/cuda", "targets/llvm"]
 BELOW["compile"] = BELOW["targets"] + ["targets"]
-BELOW["api"] = BELOW["compile"] + ["compile", "frontends", "text", "models", "engine"]
+BELOW["compress"] = BELOW["compile"] + ["compile"]
+BELOW["api"] = BELOW["compress"] + ["compress", "exporters", "frontends", "text", "grammar", "models", "engine"]
 BELOW["view"] = BELOW["analyse"] + ["analyse"]
-BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters", "analyse", "text"]
+BELOW["cli"] = BELOW["api"] + ["api", "energy", "view", "exporters", "analyse", "text", "grammar"]
+BELOW["tune"] = BELOW["cli"] + ["cli"]
+BELOW["serve"] = ["base", "text", "grammar", "eval", "runtime"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own; what a target is
 EXCEPT = {("ir", "ops/ops.def"), ("plan", "passes/fuse_kernels/fuse_kernels.h"), ("targets/c", "targets/object.h")}
 EXCEPT |= {(target, "targets/target.h") for target in ("targets/c", "targets/opencl", "targets/cuda")}
 # libraries other than the C library and POSIX, and who may include them
-LIBRARIES = {"zlib.h": {"base", "cli"}, "llvm-c": {"targets/llvm"}}
+LIBRARIES = {"zlib.h": {"base", "cli", "serve"}, "llvm-c": {"targets/llvm"}, "sqlite3.h": {"tune"}, "nghttp2": {"serve"}}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -8,6 +8,7 @@
 #include "cli/inputs.h"
 #include "cli/run/overrides.h"
 #include "cli/opt.h"
+#include "cli/bench/energy.h"
 #include "cli/bench/profile.h"
 #include "cli/bench/report.h"
 #include "cli/bench/resident.h"
@@ -42,6 +43,7 @@ typedef struct Bench {
   Resident resident;
   double device_median_ms, device_min_ms;  // of a run among others back to back
   int64_t device_runs;
+  Energy energy;
 } Bench;
 
 static double since(int64_t start) { return (double)(platform->now() - start) / 1e6; }
@@ -172,6 +174,11 @@ static tenon_status make_profile(Bench *b) {
   return TENON_OK;
 }
 
+static tenon_status run_metered(void *ctx) {
+  int64_t ns;
+  return run_as_told(ctx, &ns);
+}
+
 // ---- the trace: the last profiled run, as Perfetto and Chrome read it ----
 
 // What runs concurrently is shown one below the other.
@@ -284,9 +291,26 @@ static void print_text(Bench *b) {
     printf("on the device, back to back: median %.4f ms  min %.4f  (%lld runs)\n",
            b->device_median_ms, b->device_min_ms, (long long)b->device_runs);
   print_peak(b);
+  if (b->energy.meter)
+    printf("energy %.4g J a run: %.1f W, of which %.1f W at rest are taken off (%s, %lld runs)\n",
+           b->energy.joules, b->energy.watts, b->energy.idle_watts, b->energy.meter,
+           (long long)b->energy.runs);
   printf("arena %s, resident memory at the peak %s\n",
          text_bytes(&x, session_arena_bytes(b->session)), text_bytes(&y, peak_rss()));
   if (b->profiled && opt_given(b->cli, OPT_bench_profile)) profile_print(b->cli, &b->profile);
+}
+
+static void json_energy(JsonWriter *w, const Energy *e) {
+  json_key(w, "energy");
+  json_begin_object(w);
+  json_key(w, "meter");
+  json_cstr(w, e->meter);
+  json_key_f64(w, "joules", e->joules);
+  json_key_f64(w, "watts", e->watts);
+  json_key_f64(w, "idle_watts", e->idle_watts);
+  json_key(w, "runs");
+  json_i64(w, e->runs);
+  json_end_object(w);
 }
 
 static void print_json(Bench *b) {
@@ -313,6 +337,7 @@ static void print_json(Bench *b) {
     json_key(&w, "device_runs");
     json_i64(&w, b->device_runs);
   }
+  if (b->energy.meter) json_energy(&w, &b->energy);
   json_key_f64(&w, "load_ms", b->load_ms);
   json_key_f64(&w, "compile_ms", b->compile_ms);
   json_key_f64(&w, "flops", b->flops);
@@ -390,6 +415,10 @@ static tenon_status execute(Bench *b) {
   TRY(peak_of_device(b->program, &c->arena, &c->diag, &b->peaks.device));
   TRY(measure(b));
   if (b->resident.driver) TRY(measure_device(b));
+  if (opt_given(c, OPT_bench_energy)) {
+    bool gpu = b->target && b->target->driver && !b->target->with;
+    TRY(energy_measure(run_metered, b, gpu, &c->diag, &b->energy));
+  }
   const char *trace = opt_text(c, OPT_bench_trace, NULL);
   if (trace || opt_given(c, OPT_bench_profile)) {
     TRY(profile(b));
