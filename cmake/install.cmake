@@ -26,6 +26,9 @@ if(NOT TENON_SANITIZE)
 
   install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+  if(TARGET tenon-tune)
+    install(TARGETS tenon-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  endif()
   if(TARGET tenon-codegen)
     install(TARGETS tenon-codegen RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

@@ -80,7 +80,7 @@ class Compiled:
             print("build/tenon-codegen, which makes machine code, is not there: LLVM 19 was not found when Tenon was built.\n"
                   "tools/install-deps.sh build installs it (Debian's package llvm-19-dev); then make clean, and make again.\n"
                   "Until then the model runs by its reference evaluation: the same results, slowly.")
-        call(TENON, "compile", self.model, "-o", self.file, "--target", self.target, "--time")
+        call(TENON, "compile", self.model, "-o", self.file, "--target", self.target, "--timings")
         heading("memory plan")
         lines = call(TENON, "inspect", "--optimised", self.model, quiet=True).splitlines()
         kept = ("dimensions", "parameters", "operations", "peak memory", "planned", "kernels", "before")

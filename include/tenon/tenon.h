@@ -535,6 +535,33 @@ typedef struct tenon_options {
 TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
                                      tenon_program **out, tenon_error *error);
 
+/* ---- tuning ---- */
+
+typedef struct tenon_tune_options {
+  size_t struct_size;   /* sizeof(tenon_tune_options) */
+  double seconds;       /* of the search; 0: 60 */
+  const char *database; /* a file; NULL: the user's own, as `tenon tune`; "none": none */
+  const char *inputs;   /* an .npz with inputs by name; NULL: random ones */
+  int32_t threads;      /* code generators at work; 0 = all that affinity and cgroup allow */
+  int32_t reorder;      /* 1: sums may be formed in another order, which changes bits */
+  int32_t fresh;        /* 1: what earlier runs found is not used */
+  uint64_t seed;
+} tenon_tune_options;
+
+typedef struct tenon_tune_info {
+  double gain; /* the model's time with default schedules over that with the tuned ones */
+  int64_t kernels, tasks; /* distinct kernels with a schedule in the file; all of the model */
+  int64_t trials;
+} tenon_tune_info;
+
+/* Searches for faster schedules of the kernels of the model in the file `model` by measuring, and
+ * writes them to `output`, for the option "tuned" of tenon_compile.  The program tenon-tune beside
+ * the library does the work, in a process of its own.  EUNSUPPORTED: it is not there.  `options`
+ * and `out` may be NULL. */
+TENON_API tenon_status tenon_tune(const char *model, const char *output,
+                                  const tenon_tune_options *options, tenon_tune_info *out,
+                                  tenon_error *error);
+
 /* One more reference, and one less: the last one frees the program.  Sessions hold one of their
  * own.  Both may be called by any thread.  NULL is fine for the latter. */
 TENON_API tenon_program *tenon_program_retain(tenon_program *program);

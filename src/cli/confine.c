@@ -30,6 +30,7 @@ enum {
   NEEDS_PROGRAMS = 8,  // starts programs that the user has
   NEEDS_DRIVERS = 16,  // asks drivers what there is
   NEEDS_ITSELF = 32,   // may start this program again
+  NEEDS_SOCKETS = 64,  // becomes a server
   COMPILES = NEEDS_CODEGEN | NEEDS_CACHE,
 };
 static const int needs_of[CMD_COUNT] = {
@@ -42,6 +43,7 @@ static const int needs_of[CMD_COUNT] = {
     [CMD_bench_llm] = COMPILES,
     [CMD_explain] = COMPILES,
     [CMD_verify] = COMPILES,
+    [CMD_tune] = NEEDS_SOCKETS,
     [CMD_conform] = COMPILES | NEEDS_PROGRAMS,
     [CMD_compare] = COMPILES | NEEDS_ITSELF,
     [CMD_cache] = NEEDS_CACHE,
@@ -235,8 +237,11 @@ static void confine(Cli *c, int n, Layers *out) {
   PathList paths = {0};
   const char *watched = confine_watched();
   memset(out, 0, sizeof *out);
-  if (switched_off() || n & NEEDS_DRIVERS) {
-    explain(out, 0, switched_off() ? "TENON_CONFINE=0" : "a device's driver may be loaded");
+  if (switched_off() || n & (NEEDS_DRIVERS | NEEDS_SOCKETS)) {
+    explain(out, 0,
+            switched_off()      ? "TENON_CONFINE=0"
+            : n & NEEDS_SOCKETS ? "it becomes another program"
+                                : "a device's driver may be loaded");
     return;
   }
   explain(out, 0, "none are set: a model may need all of this machine");
@@ -265,6 +270,11 @@ static void confine(Cli *c, int n, Layers *out) {
 void cli_confine(Cli *c) {
   Layers layers;
   confine(c, needs(c), &layers);
+}
+
+void cli_confine_worker(Cli *c) {
+  Layers layers;
+  confine(c, NEEDS_CODEGEN, &layers);
 }
 
 void cli_confine_report(Cli *c, Layers *out) { confine(c, COMPILES, out); }

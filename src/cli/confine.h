@@ -12,6 +12,9 @@
 
 // Before the command runs; its files are in c->files.
 void cli_confine(Cli *c);
+// The same for `tenon tune worker`, which takes kernels from elsewhere: it may start tenon-codegen,
+// and has no outputs and no cache.
+void cli_confine_worker(Cli *c);
 // The same for `tenon doctor`, which has no rights left afterwards: as a command that compiles and
 // has no outputs.
 void cli_confine_report(Cli *c, Layers *out);

@@ -218,6 +218,14 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
   return TENON_OK;
 }
 
+tenon_status cpu_put_code(const Compiled *c, const Machine *m, const Code *code, Arena *a,
+                          Diag *d) {
+  CpuKernels kernels = find_cpu_kernels(c, a);
+  CHECK(kernels.n == 1, "a program of one kernel");
+  TRY(join_images(c->program, &kernels, m, code, a, d));
+  return program_check(c->program, d);
+}
+
 // The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.
 void *cpu_open(const TargetOptions *o) {
   Diag *quiet = diag_unread();

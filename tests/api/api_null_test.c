@@ -463,6 +463,17 @@ static void rows_of_operators(void) {
   error = (tenon_error){0};
 }
 
+static void rows_of_tuning(void) {
+  tenon_tune_options o = {.struct_size = sizeof o, .database = "none", .seconds = 1};
+  tenon_tune_info info;
+  TELLS(TENON_EINVAL, tenon_tune, model, NULL, "f", &o, &info, &error);
+  TELLS(TENON_EINVAL, tenon_tune, output, "m.onnx", NULL, &o, &info, &error);
+  TELLS(TENON_EINVAL, tenon_tune, options, "m.onnx", NULL, NULL, &info, &error);
+  o.struct_size = 3;
+  TELLS(TENON_EINVAL, tenon_tune, out, "m.onnx", "f", &o, NULL, &error);
+  QUIET(TENON_EINVAL, tenon_tune, NULL, NULL, NULL, NULL, NULL);
+}
+
 // ---- what the header declares ----
 
 static void meet(const char *function, Str parameter) {
@@ -524,6 +535,7 @@ TEST(api_null_everywhere) {
   nrows = 0;
   if (make(&h)) {
     rows_of_models(&h);
+    rows_of_tuning();
     rows_of_runs(&h);
     rows_of_programs(&h);
     rows_of_files(&h);

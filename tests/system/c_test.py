@@ -24,7 +24,7 @@ MODELS = [
     ("digits", "examples/digits/digits.onnx", [("image", "f", (7, 8, 8))], [("batch", 7)], [("probability", "f", 70)], True),
     ("text", "tests/models/text.tir", [("x", "f", (5, 4))], [("n", 5)], [("y", "f", 20), ("k", "q", 2)], True),
     ("repeat", "tests/models/repeat.tir", [("trips", "q", ()), ("x", "f", (4,))], [], [("y", "f", 4), ("z", "f", 1)], True),
-    # quantised by bench/quantise.py: of the digits above, and a small network of convolutions, one of them by channel
+    # quantised: of the digits above, and a small network of convolutions, one of them by channel
     ("digits_int8", "tests/models/digits_int8.onnx", [("image", "f", (3, 8, 8))], [("batch", 3)], [("probability", "f", 30)], True),
     ("keywords_int8", "tests/models/keywords_int8.onnx", [("x", "f", (1, 1, 24, 16))], [], [("y", "f", 10)], True),
     ("whole_int8", "tests/models/whole_int8.tir", [("x", "B", (1, 4, 12, 10))], [], [("y", "B", 10)], True),

@@ -494,7 +494,7 @@ TIR
   sed s/bf16/f32/ "$tmp/attention.tir" >"$tmp/attention32.tir"
   expect 0 "attention_mma warpgroups=1 keys=64 stages=2 math=3xtf32," explain "$tmp/attention32.tir" --target cuda --device sm_90a --kernel 0
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
-  check "compile --time names the node, then the schedule" bash -c "'$program' compile $digits --target cpu -o '$tmp/t.tenon' --time 2>&1 | grep -Eq ' hidden +gemm rows=[0-9]+ .*unroll=[0-9]+$'"
+  check "compile --timings names the node, then the schedule" bash -c "'$program' compile $digits --target cpu -o '$tmp/t.tenon' --timings 2>&1 | grep -Eq ' hidden +gemm rows=[0-9]+ .*unroll=[0-9]+$'"
   expect 2 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   expect 1 "no kernel is 'nobody'; the nearest is" explain "$tmp/m.tir" --schedule "nobody=pointwise"
   expect 1 "no kernel is 'nobody'; the nearest is" run "$tmp/m.tir" --schedule "nobody=pointwise"

@@ -574,7 +574,7 @@ int cmd_compile(Cli *c) {
   if (!rc)
     rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_weights], &m->options);
   if (!rc) rc = cli_exit_of(compile_all(m));
-  if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
+  if (!rc && opt_given(c, OPT_compile_timings)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);
   else if (!rc)
