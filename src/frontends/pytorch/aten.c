@@ -10,7 +10,7 @@
 const AtenTable *const aten_tables[] = {&aten_elementwise, &aten_reduce, &aten_shape,  &aten_index,
                                         &aten_make,        &aten_nn,     &aten_pool,   &aten_rnn,
                                         &aten_pad,         &aten_norm,   &aten_window, &aten_search,
-                                        &aten_complex,     &aten_fft,    NULL};
+                                        &aten_complex,     &aten_fft,    &aten_quant,  NULL};
 
 // ---- schemas ----
 

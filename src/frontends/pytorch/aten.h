@@ -198,7 +198,8 @@ Node *bt_vector(Graph *g, DType t, int64_t n, double v);  // n times v
 
 #define ATEN_TABLE(name) const AtenTable aten_##name = {rows, ARRAY_LEN(rows)}
 extern const AtenTable aten_elementwise, aten_reduce, aten_shape, aten_index, aten_make, aten_nn,
-    aten_pool, aten_rnn, aten_pad, aten_norm, aten_window, aten_search, aten_complex, aten_fft;
+    aten_pool, aten_rnn, aten_pad, aten_norm, aten_window, aten_search, aten_complex, aten_fft,
+    aten_quant;
 
 void aten_list(FrontendOpFn *fn, void *ctx);
 

@@ -89,13 +89,19 @@ tenon_status export_arg(ExportProgram *p, const Json *arg, AtenValue *out) {
 
 // *changes: the call puts its result into its first operand.
 static const AtenSchema *find_schema(ExportProgram *p, Str target, bool *changes) {
-  static const char prefix[] = "torch.ops.aten.";
+  static const char prefix[] = "torch.ops.aten.", decomposed[] = "torch.ops.quantized_decomposed.";
   *changes = false;
-  if (!str_starts(target, prefix)) return NULL;
-  Str name = {target.p + sizeof prefix - 1, target.n - (int64_t)sizeof prefix + 1};
+  bool quant = str_starts(target, decomposed);
+  if (!quant && !str_starts(target, prefix)) return NULL;
+  int64_t skip = quant ? (int64_t)sizeof decomposed - 1 : (int64_t)sizeof prefix - 1;
+  Str name = {target.p + skip, target.n - skip};
   const char *dot = name.n ? memchr(name.p, '.', (size_t)name.n) : NULL;
   Str overload = dot ? (Str){dot + 1, name.p + name.n - dot - 1} : (Str){"", 0};
   if (dot) name.n = dot - name.p;
+  if (quant) {  // rows have the library in their name
+    const char *own = str_printf(&p->g->arena, "quantized_decomposed_%.*s", (int)name.n, name.p);
+    return aten_find(&p->aten, str_of(own), overload);
+  }
   const AtenSchema *s = aten_find(&p->aten, name, overload);
   if (s) return s;
   *changes = true;

@@ -7,6 +7,7 @@
 #include "api/model.h"
 #include "base/npy.h"
 #include "base/zip.h"
+#include "compile/compile.h"
 #include "test.h"
 
 #include <math.h>
@@ -145,6 +146,37 @@ TEST(torch_programs_compute_what_pytorch_did) {
   REQUIRE(stored_archive(&s, FOLDER "dynamic.npz"));
   check_program(FOLDER "dynamic.pt2", &s, false);
   check_program(FOLDER "older.pt2", &s, false);
+  stored_free(&s);
+}
+
+static int64_t count_op(Graph *g, int op, Arena *a) {
+  NodeList l = body_order(g, g->main, a);
+  int64_t n = 0;
+  for (int64_t i = 0; i < l.n; i++) n += l.v[i]->op == op;
+  return n;
+}
+
+// quantized_decomposed as PT2E's convert leaves it, and fake quantisation: what PyTorch computes,
+// and a convolution and a product of integers.
+TEST(torch_quantized_programs_are_integers) {
+  Stored s;
+  Diag d;
+  Model *m = NULL;
+  CompileOptions o;
+  CompileReport made = {0};
+  REQUIRE(stored_archive(&s, FOLDER "quantized.npz"));
+  check_program(FOLDER "quantized.pt2", &s, false);
+  diag_init(&d);
+  compile_defaults(&o);
+  o.stop_after = "simplify-graph";
+  EXPECT_STATUS(model_open(FOLDER "quantized.pt2", NULL, &d, &m), TENON_OK);
+  EXPECT_STATUS(compile_graph(m->graph, &o, COMPILE_OPTIMISE, &s.arena, &d, &made), TENON_OK);
+  EXPECT_INT_EQ(count_op(m->graph, OP_conv, &s.arena), 0);
+  EXPECT_INT_EQ(count_op(m->graph, OP_mat_mul, &s.arena) + count_op(m->graph, OP_gemm, &s.arena),
+                0);
+  EXPECT_INT_EQ(count_op(m->graph, OP_conv_integer, &s.arena), 1);
+  EXPECT_INT_EQ(count_op(m->graph, OP_mat_mul_integer, &s.arena), 1);
+  model_free(m);
   stored_free(&s);
 }
 
