@@ -16,6 +16,7 @@ typedef struct ExportOptions {
   // Asked before a file beside the output is written; NULL: any may be.
   tenon_status (*external_data)(void *ctx, const char *path);
   void *external_data_ctx;
+  StrBuf *memory;  // ONNX: gets the file's bytes in place of the path; NULL: there is a file
 } ExportOptions;
 
 // What a format cannot say, by op.

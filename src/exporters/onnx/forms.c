@@ -52,6 +52,62 @@ static tenon_status form_random(OnnxNodeOut *w) {
   return TENON_OK;
 }
 
+// Blocks as ONNX Runtime has them: a power of two from 16 on, of which the last may be filled up.
+static bool has_blocks(const Node *n) {
+  enum { LEAST = 16 };
+  const mat_mul_n_bits_attrs *at = n->attrs;
+  const Type *x = type_of(n->src[0]), *w = type_of(n->src[1]);
+  if (at->bits == 2 || x->rank < 2 || w->rank != 3 || !ie_is_const(x->dims[x->rank - 1]))
+    return false;
+  for (int k = 0; k < 3; k++)
+    if (!ie_is_const(w->dims[k]) || w->dims[k]->value < 1) return false;
+  int64_t block = w->dims[2]->value * 8 / at->bits;
+  return block >= LEAST && !(block & (block - 1));
+}
+
+// Zeros that are integers, packed as the weights are; NULL: they are not, or not known.
+static Node *packed_zeros(Graph *g, const Node *n, int64_t bits) {
+  const Node *zero = src_or_null(g, n, 3);
+  const void *bytes;
+  Diag quiet;
+  diag_init(&quiet);
+  if (!zero || zero->op != OP_const || const_elements(g, zero, &g->arena, &bytes, &quiet))
+    return NULL;
+  const Type *t = type_of(zero);
+  int64_t rows = t->dims[0]->value, blocks = t->dims[1]->value, per = 8 / bits;
+  int64_t dims[] = {rows, (blocks + per - 1) / per};
+  uint8_t *to = arena_array(&g->arena, uint8_t, dims[0] * dims[1]);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t b = 0; b < blocks; b++) {
+      float z = ((const float *)bytes)[r * blocks + b];
+      if (!(z >= 0 && z < (float)(1 << bits)) || z != (float)(int)z) return NULL;
+      to[r * dims[1] + b / per] |= (uint8_t)((int)z << (b % per * bits));
+    }
+  return node_const(g, DT_U8, 2, dims, to, zero->name);
+}
+
+static tenon_status form_n_bits(OnnxNodeOut *w) {
+  enum { OPERANDS = 4 };
+  Graph *g = w->out->g;
+  const mat_mul_n_bits_attrs *at = w->n->attrs;
+  const Type *x = type_of(w->n->src[0]), *t = type_of(w->n->src[1]);
+  onnx_attr_int(w, "K", x->dims[x->rank - 1]->value);
+  onnx_attr_int(w, "N", t->dims[0]->value);
+  onnx_attr_int(w, "block_size", t->dims[2]->value * 8 / at->bits);
+  w->always = "bits";
+  Node *zeros = packed_zeros(g, w->n, at->bits);
+  if (!zeros) return TENON_OK;
+  Node **src = arena_array(w->out->arena, Node *, OPERANDS);
+  for (int i = 0; i < OPERANDS - 1; i++) src[i] = w->n->src[i];
+  src[OPERANDS - 1] = zeros;
+  w->src = src;
+  return TENON_OK;
+}
+
+static Node *rewrite_n_bits(Graph *g, Node *n) {
+  return has_blocks(n) ? NULL : rewrite_product_of_bits(g, n);
+}
+
 static tenon_status form_dropout(OnnxNodeOut *w) {
   const dropout_attrs *at = w->n->attrs;
   w->ignore = "seed seeded instance";
@@ -182,6 +238,7 @@ static const OnnxForm forms[] = {
     {.op = OP_tree_ensemble,       .fn = form_tree_ensemble},
     {.op = OP_label_encoder,       .fn = form_label_encoder},
     {.op = OP_group_normalization, .since = 21},
+    {.op = OP_mat_mul_n_bits,      .onnx = "com.microsoft.MatMulNBits", .since = 1, .fn = form_n_bits},
     // clang-format on
 };
 
@@ -370,7 +427,7 @@ const RewriteRow onnx_rewrites[] = {
     {OP_reshape,           rewrite_reshape},
     {OP_attention,         rewrite_attention},
     {OP_unpack_n_bits,     rewrite_unpack},
-    {OP_mat_mul_n_bits,    rewrite_product_of_bits},
+    {OP_mat_mul_n_bits,    rewrite_n_bits},
     {OP_shift_left,        onnx_signed_shift_left},
     {OP_shift_right,       onnx_signed_shift_right},
     {OP_relu,              onnx_unsigned_relu},

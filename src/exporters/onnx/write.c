@@ -136,7 +136,7 @@ static void note_opset(OnnxNodeOut *w) {
 }
 
 static tenon_status put_node(OnnxOut *o, OnnxScope *s, const Node *n, const Uses *uses) {
-  OnnxNodeOut w = {.out = o, .scope = s, .n = n, .nsrc = n->nsrc};
+  OnnxNodeOut w = {.out = o, .scope = s, .n = n, .src = n->src, .nsrc = n->nsrc};
   const char *full;
   w.since = onnx_since(n, &full);
   if (!full) {
@@ -163,7 +163,7 @@ static tenon_status put_node(OnnxOut *o, OnnxScope *s, const Node *n, const Uses
   w.since = MAX(w.since, types);
   Proto node;
   proto_init(&node, o->arena);
-  for (uint32_t i = 0; i < w.nsrc; i++) proto_text(&node, NODE_INPUT, name_of(o, s, n->src[i]));
+  for (uint32_t i = 0; i < w.nsrc; i++) proto_text(&node, NODE_INPUT, name_of(o, s, w.src[i]));
   put_outputs(&w, &node, uses);
   if (n->name && *n->name) proto_text(&node, NODE_NAME, names_unique(&o->nodes, n->name));
   proto_text(&node, NODE_OP, w.op);
@@ -349,6 +349,14 @@ static int64_t ir_version(int64_t opset) {
   return opset <= 22 ? 10 : opset == 23 ? 11 : opset == 24 ? 12 : opset <= 27 ? 13 : 14;
 }
 
+static tenon_status put_memory(const OnnxOut *o, const Proto *model, bool whole) {
+  if (!whole)
+    return fail(o->diag, TENON_EUNSUPPORTED, NOWHERE,
+                "the model is larger than one file can hold, and only one is made here");
+  for (int64_t i = 0; i < model->part.n; i++) strbuf_put(o->o->memory, model->part.v[i]);
+  return TENON_OK;
+}
+
 static tenon_status write_model(OnnxOut *o, Proto *graph, const char *path) {
   StrParts external_data = {0};
   Proto model;
@@ -363,6 +371,7 @@ static tenon_status write_model(OnnxOut *o, Proto *graph, const char *path) {
   if (o->ml) put_opset(o, &model, "ai.onnx.ml", MAX(o->ml, ONNX_ML));
   if (o->microsoft) put_opset(o, &model, "com.microsoft", 1);
   proto_flush(&model);
+  if (o->o->memory) return put_memory(o, &model, external_data.n == 0);
   if (external_data.n) {
     const char *data = str_printf(o->arena, "%s.data", path);
     if (o->o->external_data) TRY(o->o->external_data(o->o->external_data_ctx, data));

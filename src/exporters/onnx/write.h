@@ -35,7 +35,8 @@ typedef struct OnnxNodeOut {
   const Node *n;
   const char *op, *domain;
   int64_t since;
-  uint32_t nsrc;        // operands that are written
+  Node *const *src;     // operands that are written; the node's own
+  uint32_t nsrc;        // their number
   const char *ignore;   // attributes that are not, separated by spaces
   const char *always;   // attributes that are though they have their default
   Proto attrs;          // attributes so far, as fields of a NodeProto
