@@ -2,12 +2,13 @@
 
 NETS: the networks with weights filled in (`make nets`), with NAME.in.npz beside each.  DATA: models with real weights.  ZOO: what zoo.py made.
 What is made here: copies with all sizes fixed and without inputs that are weights (old exporters list weights as inputs, and
-runtimes then treat them as changing), int8 models (quantise.py), models in MNN's format (convert_mnn.py).
+runtimes then treat them as changing), int8 models (`tenon quantize`), models in MNN's format (convert_mnn.py).
 """
 import os, subprocess, sys
 import numpy as np
 
 here = os.path.dirname(os.path.abspath(__file__))
+tenon = os.environ.get("TENON", os.path.join(here, "..", "..", "build", "tenon"))
 EIGHT = ["resnet50", "mobilenet_v2", "squeezenet1_1", "densenet121", "bert_base", "gpt2.new", "vit_b_16.new", "lstm"]
 SMALL = {
     "mnist": "mnist_onnx2c/model.onnx",
@@ -88,13 +89,17 @@ class Models:
         return path, self.random_inputs(f"{name}.b{n}", path)
 
     def bytes(self, name):
-        """An int8 network, as ONNX Runtime's quantiser makes it."""
+        """An int8 network, as `tenon quantize` makes it of random samples: what is measured is speed."""
         if name == "mobilenet_v2_qdq":
             path = fixed(f"{self.data}/models/mobilenet_v2_qdq_onnx/model.onnx", f"{self.work}/{name}.onnx")
             return path, self.random_inputs(name, path)
         path = f"{self.nets}/{name}.q.onnx"
         if not os.path.exists(path):
-            subprocess.run([sys.executable, f"{here}/../quantise.py", f"{self.nets}/{name}.onnx", path], check=True, stdout=subprocess.DEVNULL)
+            source, samples = f"{self.nets}/{name}.onnx", f"{self.work}/{name}.samples.npz"
+            rng, inputs = np.random.default_rng(2), session_inputs(source)
+            many = [feeds(inputs, rng) for _ in range(8)]
+            np.savez(samples, **{k: np.concatenate([m[k] for m in many]) for k in many[0]})
+            subprocess.run([tenon, "quantize", source, "--data", samples, "--allow-slower", "-o", path], check=True, stdout=subprocess.DEVNULL)
         return path, f"{self.nets}/{name}.in.npz"
 
     def small(self, name):

@@ -535,6 +535,77 @@ typedef struct tenon_options {
 TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
                                      tenon_program **out, tenon_error *error);
 
+/* ---- quantisation ----
+ * A float model and samples become an ONNX model of fewer bits, with a certificate of what it lost
+ * on samples that nothing else saw. */
+
+/* Samples, one at a time. */
+typedef struct tenon_dataset {
+  /* Fills a tensor for each input of the model, in order, with a batch of 1.  The memory is the
+   * caller's, must stay until the next call, and is on the host.  With `labels` of the options also
+   * *label, the index of the right class.  Returns 1: a sample; 0: there are no more; anything else
+   * ends the work, which then gives TENON_ECANCELLED. */
+  int (*next)(tenon_tensor *inputs, size_t ninputs, int64_t *label, void *user);
+  void *user; /* given to it */
+} tenon_dataset;
+
+typedef struct tenon_quantize_options {
+  size_t struct_size; /* sizeof(tenon_quantize_options) */
+  const char *to;     /* as --to of `tenon quantize`: "int8" (NULL), "w4", "auto", ... */
+  const char *budget; /* "agreement>=99%"; NULL: none */
+  const char *metric; /* NULL: the budget's, or the one that fits the model's outputs */
+  const char *method; /* NULL: the best for the choice */
+  int64_t block;      /* of "w4"; 0: 32 */
+  /* Patterns of names of contractions that stay in f32. */
+  const char *const *keep;
+  size_t nkeep;
+  const char *target; /* that calibrates and is timed; NULL or "auto": the fastest */
+  int32_t threads;    /* 0 = all that affinity and cgroup allow */
+  int32_t labels;     /* 1: samples have labels */
+  uint64_t seed;      /* of the split of the samples */
+  int32_t allow_slower;
+  int32_t no_correction; /* 1: biases are not corrected by the mean error of rounded weights */
+  /* As of tenon_options. */
+  int (*progress)(const tenon_progress *progress, void *user);
+  void *user;
+} tenon_quantize_options;
+
+typedef enum tenon_quantize_verdict {
+  TENON_QUANTIZED,        /* there is a model */
+  TENON_QUANTIZED_SLOWER, /* it is not faster, and `allow_slower` is 0 */
+  TENON_QUANTIZED_MISSED  /* the bound does not meet the budget */
+} tenon_quantize_verdict;
+
+typedef struct tenon_quantized tenon_quantized;
+/* What came of it.  Everything is borrowed. */
+typedef struct tenon_quantized_info {
+  tenon_quantize_verdict verdict;
+  int64_t contractions, quantized; /* how many there are; which are of fewer bits now */
+  int64_t samples;                 /* different ones */
+  int64_t bytes[2];                /* of the model's files, before and now */
+  double ns[2];                    /* of one run, before and now; 0 without samples */
+  const char *metric;              /* NULL without samples, as is the certificate */
+  double value, bound, confidence;
+  const char *certificate; /* JSON, as beside the model that `tenon quantize` writes */
+  const char *report;      /* a page of HTML */
+  const void *model;       /* the ONNX model's bytes, whatever the verdict */
+  size_t model_size;
+} tenon_quantized_info;
+
+/* Quantises a model, which does not change.  `data` may be NULL where the choice needs no samples,
+ * and `options` may be NULL.  EINVAL: an option or a sample is wrong, or samples are too few for
+ * the budget.  A model that is too slow or misses the budget is no error: see the verdict. */
+TENON_API tenon_status tenon_quantize(const tenon_model *model, const tenon_dataset *data,
+                                      const tenon_quantize_options *options, tenon_quantized **out,
+                                      tenon_error *error);
+TENON_API void tenon_quantized_describe(const tenon_quantized *quantized,
+                                        tenon_quantized_info *out);
+/* Writes the model, and its certificate to `path` with ".certificate.json" behind it.  EINVAL: by
+ * the verdict there is none to write. */
+TENON_API tenon_status tenon_quantized_save(const tenon_quantized *quantized, const char *path,
+                                            tenon_error *error);
+TENON_API void tenon_quantized_free(tenon_quantized *quantized); /* NULL is fine */
+
 /* ---- tuning ---- */
 
 typedef struct tenon_tune_options {

@@ -43,6 +43,7 @@ static const int needs_of[CMD_COUNT] = {
     [CMD_bench_llm] = COMPILES,
     [CMD_explain] = COMPILES,
     [CMD_verify] = COMPILES,
+    [CMD_quantize] = COMPILES,
     [CMD_tune] = NEEDS_SOCKETS,
     [CMD_conform] = COMPILES | NEEDS_PROGRAMS,
     [CMD_compare] = COMPILES | NEEDS_ITSELF,

@@ -96,6 +96,7 @@ int cli_usage(Cli *c, const char *fmt, ...) {
 
 // ---- looking up ----
 static int find_command(const char *name) {
+  if (!strcmp(name, "quantise")) name = "quantize";
   for (int i = 0; i < CMD_COUNT; i++)
     if (!strcmp(command_name(&cli_command[i]), name)) return i;
   return -1;

@@ -463,6 +463,11 @@ static void rows_of_operators(void) {
   error = (tenon_error){0};
 }
 
+static int no_samples(tenon_tensor *inputs, size_t n, int64_t *label, void *user) {
+  (void)inputs, (void)n, (void)label, (void)user;
+  return 0;
+}
+
 static void rows_of_tuning(void) {
   tenon_tune_options o = {.struct_size = sizeof o, .database = "none", .seconds = 1};
   tenon_tune_info info;
@@ -472,6 +477,24 @@ static void rows_of_tuning(void) {
   o.struct_size = 3;
   TELLS(TENON_EINVAL, tenon_tune, out, "m.onnx", "f", &o, NULL, &error);
   QUIET(TENON_EINVAL, tenon_tune, NULL, NULL, NULL, NULL, NULL);
+}
+
+static void rows_of_quantisation(const Handles *h) {
+  tenon_dataset data = {.next = no_samples};
+  tenon_quantize_options o = {.struct_size = sizeof o, .to = "w8", .target = "ref"};
+  tenon_quantized *q = NULL;
+  tenon_quantized_info info;
+  TELLS(TENON_EINVAL, tenon_quantize, model, NULL, &data, &o, &q, &error);
+  TELLS(TENON_EINVAL, tenon_quantize, data, h->model, NULL, &o, &q, &error);
+  TELLS(TENON_EINVAL, tenon_quantize, options, h->model, &data, NULL, &q, &error);
+  TELLS(TENON_EINVAL, tenon_quantize, out, h->model, &data, &o, NULL, &error);
+  QUIET(TENON_EINVAL, tenon_quantize, h->model, &data, &o, &q, NULL);
+  NOTHING(tenon_quantized_describe, quantized, NULL, &info);
+  NOTHING(tenon_quantized_describe, out, NULL, NULL);
+  TELLS(TENON_EINVAL, tenon_quantized_save, quantized, NULL, "x", &error);
+  TELLS(TENON_EINVAL, tenon_quantized_save, path, NULL, NULL, &error);
+  QUIET(TENON_EINVAL, tenon_quantized_save, NULL, NULL, NULL);
+  NOTHING(tenon_quantized_free, quantized, NULL);
 }
 
 // ---- what the header declares ----
@@ -535,6 +558,7 @@ TEST(api_null_everywhere) {
   nrows = 0;
   if (make(&h)) {
     rows_of_models(&h);
+    rows_of_quantisation(&h);
     rows_of_tuning();
     rows_of_runs(&h);
     rows_of_programs(&h);

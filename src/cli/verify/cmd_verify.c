@@ -8,6 +8,7 @@
 #include "cli/verify/findings.h"
 #include "cli/open.h"
 #include "cli/run/overrides.h"
+#include "cli/verify/verify_certificate.h"
 #include "cli/verify/verify_precision.h"
 
 #include "ir/internal.h"
@@ -124,6 +125,7 @@ static int print_codes(Cli *c) {
 int cmd_verify(Cli *c) {
   if (opt_given(c, OPT_verify_codes)) return print_codes(c);
   if (opt_given(c, OPT_verify_precision)) return verify_precision(c);
+  if (opt_given(c, OPT_verify_certificate)) return verify_certificate(c);
   if (!c->npos) return cli_usage(c, "verify: MODEL is missing; `tenon verify --help` explains");
   Checked *v = arena_array(&c->arena, Checked, c->npos);
   ModelOptions o = {0};

@@ -38,7 +38,7 @@ typedef struct GgufValue {
 typedef struct GgufFile {
   uint32_t version;
   VEC(GgufValue) kv;
-  int64_t alignment;
+  int64_t alignment, table;  // table: where the tensors' entries begin, behind the metadata
 } GgufFile;
 
 MUST_USE tenon_status gguf_read(Imported *in, Diag *d, GgufFile *out);

@@ -296,6 +296,7 @@ tenon_status gguf_read(Imported *in, Diag *d, GgufFile *out) {
     return bad(&r, 8, "%llu tensors and %llu keys do not fit a file of %lld bytes",
                (unsigned long long)ntensors, (unsigned long long)nkv, (long long)in->bytes.n);
   read_metadata(&r, nkv, out);
+  out->table = r.at;
   Placed *place = arena_array(a, Placed, (int64_t)ntensors + 1);
   for (uint64_t i = 0; i < ntensors && !r.status; i++) {
     Weight w = {0};
