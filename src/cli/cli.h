@@ -178,6 +178,7 @@ int cmd_bench_llm(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_quantize(Cli *c);
+int cmd_prune(Cli *c);
 int cmd_tune(Cli *c);
 int cmd_conform(Cli *c);
 int cmd_ops(Cli *c);

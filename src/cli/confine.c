@@ -44,6 +44,7 @@ static const int needs_of[CMD_COUNT] = {
     [CMD_explain] = COMPILES,
     [CMD_verify] = COMPILES,
     [CMD_quantize] = COMPILES,
+    [CMD_prune] = COMPILES,
     [CMD_tune] = NEEDS_SOCKETS,
     [CMD_conform] = COMPILES | NEEDS_PROGRAMS,
     [CMD_compare] = COMPILES | NEEDS_ITSELF,
