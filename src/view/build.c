@@ -132,6 +132,12 @@ static void add_const_rows(View *v, DrawNode *d) {
   if (more) add_row(v, d, str_printf(v->arena, "%lld more", (long long)more), "");
 }
 
+static void add_note_rows(View *v, DrawNode *d) {
+  for (int64_t i = 0; i < v->nnotes && d->node->name; i++)
+    for (int k = 0; k < 2 && !strcmp(v->note[i].node, d->node->name); k++)
+      if (v->note[i].row[k].value) add_row(v, d, v->note[i].row[k].key, v->note[i].row[k].value);
+}
+
 // The one attribute that says most about a node, where there is just one: axis, perm, to, epsilon.
 static void add_attr_row(View *v, DrawNode *d) {
   const OpInfo *op = op_info(d->node->op);
@@ -240,6 +246,7 @@ static DrawNode op_node(View *v, Node *n) {
     d.title = n->op == OP_foreign ? foreign_name(v, n) : op_name(n);
     add_const_rows(v, &d);
     add_attr_row(v, &d);
+    add_note_rows(v, &d);
   }
   if (d.kind == DRAW_OP) add_cost(v, &d);
   return d;

@@ -154,6 +154,12 @@ typedef struct ViewProfile {
   int64_t nplaced;
 } ViewProfile;
 
+// Lines under the title of each node of a name.
+typedef struct ViewNote {
+  const char *node;
+  DrawRow row[2];  // without a value: none
+} ViewNote;
+
 typedef struct View {
   Graph *graph;
   Arena *arena;
@@ -165,6 +171,8 @@ typedef struct View {
   int64_t stats_budget;  // elements that may still be read
   IntMap kernel_index;   // node id -> number of the kernel (explain.h)
   VEC(Fold *) fold;
+  const ViewNote *note;  // [nnotes]; set before drawings are added
+  int64_t nnotes;
   const DimBinding *sizes;     // for costs; NULL: none are counted
   const ViewProfile *profile;  // NULL: nothing was measured
   const ViewOpt *opt;          // NULL: the graph was not optimised

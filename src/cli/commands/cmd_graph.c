@@ -3,6 +3,7 @@
 // A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With
 // --optimised the graph as it was is drawn first: nodes never change, so the old main body is there
 // to be shown beside the new one.  A profile needs the optimiser, too: it names kernels.
+#include "cli/explain/explain_certificate.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/open.h"
@@ -126,6 +127,25 @@ static void say_written(Cli *c, Graph *g, const char *output, int64_t bytes) {
       text_bytes(&size, bytes));
 }
 
+// What a certificate says of the layers, as lines of their nodes.
+static int add_certificate(Cli *c, const Model *m, View *v) {
+  QuantCertificate k;
+  const char *path = opt_text(c, OPT_graph_certificate, NULL);
+  if (!path) return CLI_OK;
+  int rc = explain_certificate(c, path, m, &k);
+  if (rc) return rc;
+  ViewNote *note = arena_array(&c->arena, ViewNote, MAX(k.layer.n, 1));
+  for (int64_t i = 0; i < k.layer.n; i++) {
+    const CertifiedLayer *l = &k.layer.v[i];
+    note[i] = (ViewNote){.node = l->node, .row = {{"precision", l->choice}}};
+    if (l->ns[0] > 0)
+      note[i].row[1] = (DrawRow){"error", str_printf(&c->arena, "%.1f %%", 100 * l->share)};
+  }
+  v->note = note;
+  v->nnotes = k.layer.n;
+  return CLI_OK;
+}
+
 static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
   View v;
   StrBuf b;
@@ -141,6 +161,7 @@ static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn 
   strbuf_init(&b, &c->arena);
   view_init(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
   if (page) v.sizes = &o->sizes;
+  if ((rc = add_certificate(c, m, &v))) return rc;
   if (want.after || want.profile)
     rc = add_optimised(c, m->graph, &v, o, &want);
   else

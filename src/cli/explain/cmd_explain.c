@@ -2,6 +2,7 @@
 // (explain.h).
 #include "cli/verify/verify_precision.h"
 #include "cli/run/overrides.h"
+#include "cli/explain/explain_certificate.h"
 #include "cli/explain/explain_kernel.h"
 #include "lower/template.h"
 #include "lower/workload.h"
@@ -25,7 +26,8 @@ typedef struct ExplainReport {
   IntMap numbers;       // node id -> number of the kernel
   int64_t winograd;     // convolutions by Winograd
   const Target *target;
-  MovedSteps steps;  // of a target with a device
+  MovedSteps steps;               // of a target with a device
+  QuantCertificate *certificate;  // NULL: none is given
 } ExplainReport;
 
 // The few names that are nearest, in a note; takes them from the list.
@@ -278,6 +280,7 @@ static void print_text(const ExplainReport *t) {
   print_declined(t);
   print_tuned(t);
   print_steps(t->cli, &t->steps);
+  if (t->certificate) print_certificate(t->cli, t->certificate, x);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -471,6 +474,7 @@ static void print_json(const ExplainReport *t) {
   json_end_array(&w);
   json_key(&w, "winograd");
   json_i64(&w, t->winograd);
+  if (t->certificate) json_certificate(&w, t->certificate, x);
   json_key(&w, "kernels");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, t, &x->kernel.v[i]);
@@ -553,7 +557,12 @@ int cmd_explain(Cli *c) {
   if (!rc) rc = foreign_read(c, &c->opt[OPT_explain_type], &c->opt[OPT_explain_weights], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));
   if (rc) return rc;
-  rc = explain(t);
+  const char *certificate = opt_text(c, OPT_explain_certificate, NULL);
+  if (certificate) {
+    t->certificate = arena_new(&c->arena, QuantCertificate);
+    rc = explain_certificate(c, certificate, t->model, t->certificate);
+  }
+  if (!rc) rc = explain(t);
   program_release(t->made.program);
   model_free(t->model);
   return rc;
