@@ -326,6 +326,8 @@ tenon_status build_finish(TokenizerBuild *b, const char *kind, Tokenizer **out) 
   t->pre = b->pre.v;
   t->npre = b->pre.n;
   t->before = b->before.v;
+  t->between = b->between.v;
+  t->nbetween = b->between.n;
   t->nbefore = b->before.n;
   t->after = b->after.v;
   t->nafter = b->after.n;

@@ -19,6 +19,16 @@ static void buffer_room(TokenBuffer *b, int64_t cap) {
   b->cap = cap;
 }
 
+// One id, outside of an encoding.
+static tenon_status put(TokenBuffer *b, int32_t id, Diag *d) {
+  Trap trap;
+  trap_enter(&trap, d);
+  if (setjmp(trap.env) == 0 && b->n == b->cap) buffer_room(b, MAX(b->cap * 2, 64));
+  trap_leave(&trap);
+  if (!trap.status) b->id[b->n++] = id;
+  return trap.status;
+}
+
 void encoder_put(Encoder *e, int32_t id) {
   if (__builtin_expect(e->out->n == e->out->cap, 0)) buffer_room(e->out, MAX(e->out->cap * 2, 64));
   e->out->id[e->out->n++] = id;
@@ -115,6 +125,32 @@ static void make_cache(Encoder *e, int64_t text_bytes) {
   e->cache_bytes = slots * (int64_t)sizeof *e->cache;
   e->cache = mem_alloc(e->cache_bytes);
   e->cache_mask = (uint64_t)slots - 1;
+}
+
+tenon_status tokenizer_encode_pair(const Tokenizer *t, Str first, Str second, TokenBuffer *out,
+                                   int64_t *out_second, Diag *d) {
+  int64_t had = out->n;
+  *out_second = 0;
+  if (!t->pairs)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "the tokenizer has no form for pairs of texts");
+  TRY(tokenizer_encode(t, first, TOKENIZE_ADD_SPECIAL, out, d));
+  out->n -= t->nafter;
+  tenon_status s = TENON_OK;
+  for (int64_t i = 0; i < t->nbetween && !s; i++) s = put(out, t->between[i], d);
+  int64_t at = out->n;
+  if (!s) s = tokenizer_encode(t, second, 0, out, d);
+  for (int64_t i = 0; i < t->nafter && !s; i++) s = put(out, t->after[i], d);
+  if (s) out->n = had;
+  if (!s && t->pair_types) *out_second = at;
+  return s;
+}
+
+void tokenizer_cut(const Tokenizer *t, TokenBuffer *b, int64_t most, int64_t from) {
+  int64_t drop = MIN(b->n - most, b->n - t->nafter - from);
+  if (drop <= 0) return;
+  int32_t *end = b->id + b->n - t->nafter;
+  memmove(end - drop, end, (size_t)t->nafter * sizeof *end);
+  b->n -= drop;
 }
 
 tenon_status tokenizer_encode(const Tokenizer *t, Str text, int flags, TokenBuffer *out, Diag *d) {

@@ -180,8 +180,9 @@ struct Tokenizer {
   int32_t unk;              // of the model; -1: unknown characters are left out
   bool unk_is_error;        // the model says that there must be one
 
-  const int32_t *before, *after;  // TOKENIZE_ADD_SPECIAL
-  int64_t nbefore, nafter;
+  const int32_t *before, *after, *between;  // TOKENIZE_ADD_SPECIAL; between: of the texts of a pair
+  int64_t nbefore, nafter, nbetween;
+  bool pairs, pair_types;  // there is a form for pairs; its second half is of type 1
 
   DecodeKind decode;
   bool byte_each;  // each byte that is not UTF-8 becomes U+FFFD, not each maximal part
@@ -295,7 +296,7 @@ typedef struct TokenizerBuild {
   VEC(NormStep) norm;
   VEC(PreStep) pre;
   VEC(DecodeStep) decode;
-  VEC(int32_t) before, after;
+  VEC(int32_t) before, after, between;
   bool byte_level;  // tokens are written in the characters of byte-level BPE
   Str word_mark;    // what stands for a space in tokens; empty: nothing does
 } TokenizerBuild;

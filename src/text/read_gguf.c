@@ -266,7 +266,11 @@ static tenon_status read_bert(TokenizerBuild *b, const TokenizerGguf *g) {
   int32_t first = t->role[TOKEN_CLS] >= 0 ? t->role[TOKEN_CLS] : t->role[TOKEN_BOS];
   int32_t last = t->role[TOKEN_SEP] >= 0 ? t->role[TOKEN_SEP] : t->role[TOKEN_EOS];
   if (first >= 0 && g->add_bos) vec_push(b->arena, &b->before, first);
-  if (last >= 0 && g->add_eos) vec_push(b->arena, &b->after, last);
+  if (last >= 0 && g->add_eos) {
+    vec_push(b->arena, &b->after, last);
+    vec_push(b->arena, &b->between, last);
+    t->pairs = t->pair_types = true;
+  }
   return build_decode(b, (DecodeStep){.kind = DEC_WORDS, .from = STR("##")});
 }
 

@@ -280,9 +280,35 @@ static tenon_status add_special(TokenizerBuild *b, bool behind, int64_t id) {
   return TENON_OK;
 }
 
+// The ids of a special token of a template; NULL: it has none.
+static const Json *ids_of(const Json *j, const Json *item) {
+  const Json *specials = json_of(j, "special_tokens", JSON_OBJECT), *ids = NULL;
+  Str name = json_text(json_get(item, "SpecialToken"), "id");
+  for (int64_t k = 0; specials && k < specials->n; k++)
+    if (str_eq(specials->key[k], name)) ids = json_of(&specials->item[k], "ids", JSON_ARRAY);
+  return ids;
+}
+
+// What stands between two texts.  A pair's form is taken where the rest is as around one text.
+static void read_pair(TokenizerBuild *b, const Json *j) {
+  const Json *pair = json_of(j, "pair", JSON_ARRAY), *single = json_of(j, "single", JSON_ARRAY);
+  int64_t texts = 0, outside = 0, inside = 0;
+  for (int64_t i = 0; pair && i < pair->n; i++) {
+    const Json *text = json_get(&pair->item[i], "Sequence"), *type = json_get(text, "type_id");
+    texts += text != NULL;
+    if (text && texts == 2) b->t->pair_types = type && type->kind == JSON_INT && type->i == 1;
+    const Json *ids = text ? NULL : ids_of(j, &pair->item[i]);
+    outside += !text && texts != 1;
+    if (texts != 1) continue;
+    for (int64_t k = 0; ids && k < ids->n; k++, inside++)
+      if (ids->item[k].kind == JSON_INT && ids->item[k].i >= 0 && ids->item[k].i < b->t->size)
+        vec_push(b->arena, &b->between, (int32_t)ids->item[k].i);
+  }
+  b->t->pairs = texts == 2 && single && outside == single->n - 1 && inside == b->between.n;
+}
+
 static tenon_status read_template(TokenizerBuild *b, const Json *j) {
   const Json *single = json_of(j, "single", JSON_ARRAY);
-  const Json *specials = json_of(j, "special_tokens", JSON_OBJECT);
   bool behind = false;
   for (int64_t i = 0; single && i < single->n; i++) {
     const Json *item = &single->item[i];
@@ -291,15 +317,14 @@ static tenon_status read_template(TokenizerBuild *b, const Json *j) {
       behind = true;
       continue;
     }
+    const Json *ids = ids_of(j, item);
     Str name = json_text(json_get(item, "SpecialToken"), "id");
-    const Json *ids = NULL;
-    for (int64_t k = 0; specials && k < specials->n; k++)
-      if (str_eq(specials->key[k], name)) ids = json_of(&specials->item[k], "ids", JSON_ARRAY);
     if (!ids)
       return build_fail(b, TENON_EFORMAT, "the template's '%.*s' has no ids", STR_ARG(name));
     for (int64_t k = 0; k < ids->n; k++)
       TRY(add_special(b, behind, ids->item[k].kind == JSON_INT ? ids->item[k].i : -1));
   }
+  read_pair(b, j);
   return TENON_OK;
 }
 
@@ -317,7 +342,13 @@ static tenon_status read_post(TokenizerBuild *b, const Json *j, Str type) {
   if (!str_is(type, "BertProcessing") && !str_is(type, "RobertaProcessing"))
     return unknown(b, "post-processor", type);
   TRY(add_pair(b, j, "cls", false));
-  return add_pair(b, j, "sep", true);
+  TRY(add_pair(b, j, "sep", true));
+  int32_t sep = b->after.v[b->after.n - 1];
+  bool bert = str_is(type, "BertProcessing");
+  for (int i = bert ? 1 : 0; i < 2; i++) vec_push(b->arena, &b->between, sep);
+  b->t->pairs = true;
+  b->t->pair_types = bert;
+  return TENON_OK;
 }
 
 tenon_status read_json_post(TokenizerBuild *b, const Json *root) {

@@ -110,6 +110,15 @@ enum {
 MUST_USE tenon_status tokenizer_encode(const Tokenizer *t, Str text, int flags, TokenBuffer *out,
                                        Diag *d);
 
+// The same of two texts that a model reads together, with what it expects around and between them.
+// *out_second is where the type of tokens changes: the second text's first one, or 0 where the
+// form has one type.  TENON_EUNSUPPORTED: the tokenizer has no form for pairs.
+MUST_USE tenon_status tokenizer_encode_pair(const Tokenizer *t, Str first, Str second,
+                                            TokenBuffer *out, int64_t *out_second, Diag *d);
+// Takes tokens out of the end of what tokenizer_encode or _pair made with TOKENIZE_ADD_SPECIAL,
+// those around the text left out, until `most` are left or `from` is reached.
+void tokenizer_cut(const Tokenizer *t, TokenBuffer *b, int64_t most, int64_t from);
+
 // ---- decoding ----
 enum {
   DETOKENIZE_SKIP_SPECIAL = 1,  // leave special tokens out
