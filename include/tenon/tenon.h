@@ -907,6 +907,27 @@ typedef struct tenon_llm_bias {
   float bias; /* -100 to 100, added to the logit */
 } tenon_llm_bias;
 
+/* A mask says which tokens may come next: so an answer follows a grammar.  It is asked once for
+ * each token of the answer, in their order, before it is drawn; drafts and preemption add no calls
+ * and take none back.  So it may keep a state and step it by the token that is new.  Its answer
+ * must depend on the place, and on what it was made from.  It must not call functions of the model.
+ *
+ * Where the text may end, it allows the model's end tokens (tenon_llm_ends). */
+typedef struct tenon_llm_place {
+  const int32_t *tokens; /* the prompt, and behind it the answer so far */
+  size_t ntokens, nprompt;
+  int32_t left; /* tokens that may still be drawn, the next one included */
+} tenon_llm_place;
+typedef enum tenon_llm_allowed {
+  TENON_LLM_ALLOW_SET = 0, /* the tokens whose bits it set */
+  TENON_LLM_ALLOW_ALL,     /* every token; the bits are not looked at */
+  TENON_LLM_ALLOW_FAILED   /* there is no answer: the request ends with TENON_LLM_NO_TOKEN */
+} tenon_llm_allowed;
+/* Sets bit id % 32 of allowed[id / 32] for each token that may come; all are 0 before.  There are
+ * (vocabulary + 31) / 32 words. */
+typedef tenon_llm_allowed (*tenon_llm_mask)(const tenon_llm_place *place, uint32_t *allowed,
+                                            void *user);
+
 /* Begin with all fields zero; 0 is the default of each field, and leaves a stage out. The order of
  * stages: bias, penalties, temperature, top-k, top-p, min-p, typical. */
 typedef struct tenon_llm_request {

@@ -74,7 +74,7 @@ typedef struct EngineRequest {
   SamplerParams sampler;
   const SamplerBias *bias;  // copied
   int32_t nbias;
-  SamplerMask mask;     // `fn` may be NULL
+  TokenMask mask;       // `fn` may be NULL
   const int32_t *stop;  // copied
   int32_t nstop;
   int32_t logprobs;    // most probable tokens to report with each token: 0 to SAMPLER_TOP
@@ -153,7 +153,7 @@ typedef struct Seq {
   SamplerParams sampler;
   SamplerBias *bias;
   int32_t nbias, nstop, stop[ENGINE_STOPS], logprobs;
-  SamplerMask mask;
+  TokenMask mask;
   bool score, no_draft, probe;
   // Speculation: how often a draft token was right, and when to try again.
   float accept;

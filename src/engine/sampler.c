@@ -9,7 +9,8 @@
 
 enum { FIRST_SORTED = 64 };  // candidates that top-p and typical sort at first; then four times
 
-const SamplerParams sampler_greedy = {.top_p = 1, .typical = 1, .repeat = 1};
+const SamplerParams sampler_greedy = {
+    .top_p = 1, .typical = 1, .repeat = 1, .dry_base = 1.75f, .dry_length = 2};
 
 // ---- Philox ----
 
@@ -46,6 +47,12 @@ const char *sampler_wrong(const SamplerParams *p) {
   if (!within(p->repeat, 0.1f, 10)) return "repeat penalty is not between 0.1 and 10";
   if (!within(p->presence, -2, 2)) return "presence penalty is not between -2 and 2";
   if (!within(p->frequency, -2, 2)) return "frequency penalty is not between -2 and 2";
+  if (!within(p->dry, 0, 100)) return "the DRY penalty is not between 0 and 100";
+  if (!within(p->dry_base, 1, 10)) return "the DRY base is not between 1 and 10";
+  if (p->dry_length < 1 || p->dry_length > SAMPLER_DRY_MOST)
+    return "the DRY length is not between 1 and 64";
+  if (!within(p->xtc, 0, 1)) return "the probability of XTC is not between 0 and 1";
+  if (!within(p->xtc_threshold, 0, 1)) return "the threshold of XTC is not between 0 and 1";
   return NULL;
 }
 
@@ -151,12 +158,43 @@ static void penalise(const SamplerInput *in, float *logit, int32_t *count) {
   for (int32_t i = 0; i < in->n; i++) count[in->tokens[i]] = 0;
 }
 
-static void apply_mask(const SamplerInput *in, float *logit, int32_t vocab, uint32_t *allowed) {
-  if (!in->mask.fn) return;
+// How many tokens up to `at` are those up to the last one.
+static int32_t repeated(const SamplerInput *in, int32_t at) {
+  int32_t n = 0, most = MIN(at + 1, SAMPLER_DRY_MOST);
+  while (n < most && in->tokens[at - n] == in->tokens[in->n - 1 - n]) n++;
+  return n;
+}
+
+// `count` is 0 on entry and on return.
+static void stay_dry(const SamplerInput *in, float *logit, int32_t *count) {
+  const SamplerParams *p = in->params;
+  if (!(p->dry > 0)) return;
+  for (int32_t i = 0; i < in->n - 1; i++) {
+    int32_t n = repeated(in, i), *most = &count[in->tokens[i + 1]];
+    *most = MAX(*most, n);
+  }
+  for (int32_t i = 1; i < in->n; i++) {
+    int32_t *n = &count[in->tokens[i]];
+    if (*n >= p->dry_length)
+      logit[in->tokens[i]] -= p->dry * powf(p->dry_base, (float)(*n - p->dry_length));
+    *n = 0;
+  }
+}
+
+// False: the mask has no answer.
+static bool apply_mask(const SamplerInput *in, float *logit, int32_t vocab, uint32_t *allowed) {
+  if (!in->mask.fn) return true;
+  tenon_llm_place at = {.tokens = in->tokens,
+                        .ntokens = (size_t)in->n,
+                        .nprompt = (size_t)in->prompt,
+                        .left = in->left};
   memset(allowed, 0, (size_t)(vocab + 31) / 32 * sizeof *allowed);
-  in->mask.fn(in->mask.ctx, in->tokens, in->n, allowed);
+  tenon_llm_allowed answer = in->mask.fn(&at, allowed, in->mask.ctx);
+  if (answer == TENON_LLM_ALLOW_ALL) return true;
+  if (answer != TENON_LLM_ALLOW_SET) return false;
   for (int32_t i = 0; i < vocab; i++)
     if (!(allowed[i / 32] >> (i % 32) & 1)) logit[i] = -INFINITY;
+  return true;
 }
 
 // The first of the greatest; -1: all are -inf or NaN.
@@ -187,6 +225,25 @@ static int32_t keep_typical(const List *l, int32_t n, const Weights *w, float sh
     l->key[i] = -(float)fabs(surprise - sum);
   }
   return reach(l, n, w, (double)share);
+}
+
+static int32_t drop_top(const List *l, int32_t n, const Weights *w, float threshold) {
+  double total = 0;
+  int32_t likely = 0, least = -1, kept = 0;
+  for (int32_t i = 0; i < n; i++) total += (double)weight_of(w, l->id[i]);
+  for (int32_t i = 0; i < n; i++) {
+    int32_t id = l->id[i];
+    if ((double)weight_of(w, id) < (double)threshold * total) continue;
+    likely++;
+    float x = w->logit[id], y = least < 0 ? INFINITY : w->logit[least];
+    if (least < 0 || x < y || (x == y && id > least)) least = id;
+  }
+  if (likely < 2) return n;
+  for (int32_t i = 0; i < n; i++) {
+    int32_t id = l->id[i];
+    if (id == least || (double)weight_of(w, id) < (double)threshold * total) l->id[kept++] = id;
+  }
+  return kept;
 }
 
 // By the cumulative weights in order of id.  `in_set` marks the candidates.
@@ -233,6 +290,8 @@ static int32_t sample(const SamplerInput *in, int32_t vocab, SamplerScratch *s) 
   if (p->top_p < 1) n = reach(&l, n, &w, (double)p->top_p);
   if (p->min_p > 0) n = keep_min_p(&l, n, &w, p->min_p);
   if (p->typical < 1) n = keep_typical(&l, n, &w, p->typical);
+  if (p->xtc > 0 && philox_uniform(p->seed, (uint64_t)in->n, 1) < (double)p->xtc)
+    n = drop_top(&l, n, &w, p->xtc_threshold);
   if (n == 1) return l.id[0];
   return draw(&l, n, &w, philox_uniform(p->seed, (uint64_t)in->n, 0), s->allowed, vocab);
 }
@@ -240,13 +299,14 @@ static int32_t sample(const SamplerInput *in, int32_t vocab, SamplerScratch *s) 
 int32_t sampler_draw(const SamplerInput *in, const float *logits, int32_t vocab,
                      SamplerScratch *s) {
   const SamplerParams *p = in->params;
-  bool plain =
-      !in->nbias && !in->mask.fn && p->repeat == 1 && p->presence == 0 && p->frequency == 0;
+  bool plain = !in->nbias && !in->mask.fn && p->repeat == 1 && p->presence == 0 &&
+               p->frequency == 0 && p->dry == 0;
   if (plain && p->temperature == 0) return greatest(logits, vocab);
   memcpy(s->logit, logits, (size_t)vocab * sizeof *logits);
   add_bias(in, s->logit);
   penalise(in, s->logit, s->count);
-  apply_mask(in, s->logit, vocab, s->allowed);
+  stay_dry(in, s->logit, s->count);
+  if (!apply_mask(in, s->logit, vocab, s->allowed)) return -1;
   return p->temperature == 0 ? greatest(s->logit, vocab) : sample(in, vocab, s);
 }
 

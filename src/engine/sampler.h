@@ -7,25 +7,31 @@
 //   2  penalties    repeat: logit / p where positive, logit * p where negative, for tokens of the
 //                   prompt or the answer; presence: logit -= p, frequency: logit -= p * count, for
 //                   tokens of the answer
-//   3  mask         tokens that it does not allow are out
-//   4  temperature  0: the token of the greatest logit, the smallest id of equals, and no stage
+//   3  DRY          of a token that would go on with a repetition: what stands behind the last n
+//                   tokens stood behind the same n before, n >= dry_length (looked for up to
+//                   SAMPLER_DRY_MOST); logit -= dry * dry_base^(n - dry_length)
+//   4  mask         tokens that it does not allow are out (mask.h)
+//   5  temperature  0: the token of the greatest logit, the smallest id of equals, and no stage
 //                   below; else logit /= temperature
-//   5  top-k        the k greatest logits; 0: all
-//   6  top-p        the fewest tokens, most probable first, whose probabilities reach p; 1: all
-//   7  min-p        tokens at least p times as probable as the most probable one; 0: all
-//   8  typical      the fewest tokens, nearest to the entropy first, whose probabilities reach p;
+//   6  top-k        the k greatest logits; 0: all
+//   7  top-p        the fewest tokens, most probable first, whose probabilities reach p; 1: all
+//   8  min-p        tokens at least p times as probable as the most probable one; 0: all
+//   9  typical      the fewest tokens, nearest to the entropy first, whose probabilities reach p;
 //                   1: all
-//   9  draw         by a uniform number over the cumulative weights in order of token id
+//   10 XTC          with the probability xtc: of the tokens whose probability is at least
+//                   xtc_threshold, all are out but the least probable
+//   11 draw         by a uniform number over the cumulative weights in order of token id
 //
-// Equal keys go by the smaller id.  The uniform number is Philox(seed, position, draw): of a
-// request's seed and the token's position alone, so it does not depend on the batch or the step.
-// Log-probabilities are of the model's own logits, before stage 1.
+// Equal keys go by the smaller id.  Uniform numbers are Philox(seed, position, draw): of a
+// request's seed and the token's position alone, so they do not depend on the batch or the step.
+// Number 0 is that of the draw, number 1 that of XTC. Log-probabilities are of the model's own
+// logits, before stage 1.
 #ifndef TENON_ENGINE_SAMPLER_H
 #define TENON_ENGINE_SAMPLER_H
 
-#include "base/base.h"
+#include "engine/mask.h"
 
-enum { SAMPLER_TOP = 20, SAMPLER_BIASES = 300 };
+enum { SAMPLER_TOP = 20, SAMPLER_BIASES = 300, SAMPLER_DRY_MOST = 64 };
 
 typedef struct SamplerParams {
   float temperature;          // 0 to 100
@@ -34,6 +40,9 @@ typedef struct SamplerParams {
   float typical;              // 0 < typical <= 1
   float repeat;               // 0.1 to 10; 1: off
   float presence, frequency;  // -2 to 2; 0: off
+  float dry, dry_base;        // 0 to 100, 0: off; 1 to 10
+  int32_t dry_length;         // 1 to SAMPLER_DRY_MOST
+  float xtc, xtc_threshold;   // 0 to 1, 0: off; 0 to 1
   uint64_t seed;
 } SamplerParams;
 // Greedy: temperature 0, everything else off.
@@ -43,13 +52,6 @@ typedef struct SamplerBias {
   int32_t id;
   float bias;  // -100 to 100
 } SamplerBias;
-
-// Which tokens may come next: sets bit id % 32 of word id / 32 for each.  It sees the tokens so
-// far, prompt included, and must depend on them alone.
-typedef struct SamplerMask {
-  void (*fn)(void *ctx, const int32_t *tokens, int32_t n, uint32_t *allowed);
-  void *ctx;
-} SamplerMask;
 
 // Memory of one draw at a time; the caller's.
 typedef struct SamplerScratch {
@@ -64,9 +66,10 @@ typedef struct SamplerInput {
   const SamplerParams *params;
   const SamplerBias *bias;
   int32_t nbias;
-  SamplerMask mask;
+  TokenMask mask;
   const int32_t *tokens;  // so far
   int32_t n, prompt;      // of which the first `prompt` are the prompt
+  int32_t left;           // tokens that may still be drawn, for the mask
 } SamplerInput;
 
 typedef struct SamplerReport {

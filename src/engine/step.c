@@ -58,7 +58,8 @@ static bool next_token(Engine *e, Seq *s, const float *logits) {
                      .mask = s->mask,
                      .tokens = s->token,
                      .n = s->len,
-                     .prompt = s->prompt};
+                     .prompt = s->prompt,
+                     .left = s->limit - s->len};
   int32_t vocab = e->model.vocab, token = sampler_draw(&in, logits, vocab, &e->scratch);
   if (token < 0) {
     end_seq(e, s, add_event(e, s, EVENT_END, -1, s->len), FINISH_NO_TOKEN);

@@ -74,18 +74,51 @@ static double penalised(const SamplerInput *in, int32_t id, double x) {
   return x;
 }
 
+// Every earlier place is compared with the end.
+static double dry(const SamplerInput *in, int32_t id, double x) {
+  const SamplerParams *p = in->params;
+  int32_t most = 0;
+  for (int32_t at = 0; at + 1 < in->n; at++) {
+    int32_t n = 0;
+    if (in->tokens[at + 1] != id) continue;
+    while (n <= at && n < SAMPLER_DRY_MOST && in->tokens[at - n] == in->tokens[in->n - 1 - n]) n++;
+    most = n > most ? n : most;
+  }
+  if (!(p->dry > 0) || most < p->dry_length) return x;
+  return x - (double)p->dry * pow((double)p->dry_base, most - p->dry_length);
+}
+
+static int xtc(Entry *e, int n, double max, double threshold) {
+  double total = total_of(e, n, max);
+  int likely = 0, kept = 0;
+  for (int i = 0; i < n; i++) e[i].key = e[i].logit;
+  qsort(e, (size_t)n, sizeof *e, by_key);
+  for (int i = 0; i < n; i++) {
+    nearest = fmin(nearest, fabs(exp(e[i].logit - max) / total - threshold));
+    likely += exp(e[i].logit - max) / total >= threshold;
+  }
+  for (int i = 0; i < n; i++)
+    if (likely < 2 || i >= likely - 1) e[kept++] = e[i];
+  return kept;
+}
+
+static tenon_llm_allowed mask_of(const SamplerInput *in, uint32_t *allowed) {
+  tenon_llm_place at = {in->tokens, (size_t)in->n, (size_t)in->prompt, in->left};
+  return in->mask.fn(&at, allowed, in->mask.ctx);
+}
+
 static int32_t reference(const SamplerInput *in, const float *logits, int32_t vocab) {
   static Entry e[VOCAB];
   const SamplerParams *p = in->params;
   uint32_t allowed[(VOCAB + 31) / 32] = {0};
-  if (in->mask.fn) in->mask.fn(in->mask.ctx, in->tokens, in->n, allowed);
+  bool masked = in->mask.fn && mask_of(in, allowed) == TENON_LLM_ALLOW_SET;
   int n = 0;
   for (int32_t i = 0; i < vocab; i++) {
     double x = (double)logits[i];
     for (int32_t k = 0; k < in->nbias; k++)
       if (in->bias[k].id == i) x += (double)in->bias[k].bias;
-    x = penalised(in, i, x);
-    if (in->mask.fn && !(allowed[i / 32] >> (i % 32) & 1)) continue;
+    x = dry(in, i, penalised(in, i, x));
+    if (masked && !(allowed[i / 32] >> (i % 32) & 1)) continue;
     e[n++] = (Entry){x, x, i};
   }
   qsort(e, (size_t)n, sizeof *e, by_key);
@@ -101,6 +134,8 @@ static int32_t reference(const SamplerInput *in, const float *logits, int32_t vo
   }
   n = p->min_p > 0 ? kept : n;
   if (p->typical < 1) n = typical(e, n, max, (double)p->typical);
+  if (p->xtc > 0 && philox_uniform(p->seed, (uint64_t)in->n, 1) < (double)p->xtc)
+    n = xtc(e, n, max, (double)p->xtc_threshold);
   qsort(e, (size_t)n, sizeof *e, by_id);
   double u = philox_uniform(p->seed, (uint64_t)in->n, 0), total = total_of(e, n, max), sum = 0;
   for (int i = 0; i < n; i++) {
@@ -111,9 +146,15 @@ static int32_t reference(const SamplerInput *in, const float *logits, int32_t vo
   return e[n - 1].id;
 }
 
-static void thirds(void *ctx, const int32_t *tokens, int32_t n, uint32_t *allowed) {
+static tenon_llm_allowed thirds(const tenon_llm_place *at, uint32_t *allowed, void *ctx) {
+  if (at->left % 2) return TENON_LLM_ALLOW_ALL;
   for (int32_t i = *(int32_t *)ctx; i < VOCAB; i += 3) allowed[i / 32] |= 1u << (i % 32);
-  (void)tokens, (void)n;
+  return TENON_LLM_ALLOW_SET;
+}
+static tenon_llm_allowed fails(const tenon_llm_place *at, uint32_t *allowed, void *ctx) {
+  (void)at, (void)ctx;
+  allowed[0] = ~0u;
+  return TENON_LLM_ALLOW_FAILED;
 }
 
 static double uniform(uint64_t *state) { return (double)(hash_u64((*state)++) >> 11) * 0x1p-53; }
@@ -129,6 +170,15 @@ static SamplerParams any_params(uint64_t *r) {
   if (uniform(r) < 0.4) p.repeat = 0.8f + (float)uniform(r);
   if (uniform(r) < 0.4) p.presence = (float)uniform(r) * 2 - 1;
   if (uniform(r) < 0.4) p.frequency = (float)uniform(r) * 2 - 1;
+  if (uniform(r) < 0.3) {
+    p.dry = (float)uniform(r) * 2;
+    p.dry_base = 1 + (float)uniform(r);
+    p.dry_length = 1 + (int32_t)(uniform(r) * 4);
+  }
+  if (uniform(r) < 0.3) {
+    p.xtc = (float)uniform(r);
+    p.xtc_threshold = (float)uniform(r) * 0.3f;
+  }
   return p;
 }
 
@@ -139,14 +189,16 @@ TEST(sampler_beside_a_reference) {
     float logits[VOCAB];
     int32_t tokens[60], third = round % 3, vocab = 1 + (int32_t)(uniform(&r) * VOCAB);
     for (int32_t i = 0; i < vocab; i++) logits[i] = (float)uniform(&r) * 12 - 6;
-    for (int i = 0; i < 60; i++) tokens[i] = (int32_t)(uniform(&r) * vocab);
+    int32_t kinds = round % 3 ? vocab : MIN(vocab, 3);  // few: with repetitions
+    for (int i = 0; i < 60; i++) tokens[i] = (int32_t)(uniform(&r) * kinds);
     SamplerParams p = any_params(&r);
     SamplerBias bias[2] = {{(int32_t)(uniform(&r) * vocab), 3},
                            {(int32_t)(uniform(&r) * vocab), -3}};
     SamplerInput in = {.params = &p, .bias = bias, .nbias = round % 4 ? 0 : 2, .tokens = tokens};
     in.n = 1 + (int32_t)(uniform(&r) * 59);
     in.prompt = (int32_t)(uniform(&r) * in.n);
-    if (vocab > 3 && round % 5 == 0) in.mask = (SamplerMask){thirds, &third};
+    if (vocab > 3 && round % 5 == 0) in.mask = (TokenMask){thirds, &third};
+    in.left = round % 2;
     nearest = 1;
     int32_t want = reference(&in, logits, vocab), got = draw(&in, logits, vocab);
     if (got == want)
@@ -163,6 +215,9 @@ TEST(sampler_greedy_takes_the_first_of_equals) {
   float logits[6] = {1, 5, NAN, 5, -INFINITY, 2};
   SamplerInput in = {.params = &sampler_greedy};
   EXPECT_INT_EQ(draw(&in, logits, 6), 1);
+  in.mask.fn = fails;
+  EXPECT_INT_EQ(draw(&in, logits, 6), -1);
+  in.mask.fn = NULL;
   SamplerParams p = sampler_greedy;
   p.temperature = 1;
   p.top_k = 1;
@@ -287,5 +342,11 @@ TEST(sampler_refuses_parameters_out_of_range) {
   REFUSED(repeat, INFINITY);
   REFUSED(presence, 2.1f);
   REFUSED(frequency, NAN);
+  REFUSED(dry, -1);
+  REFUSED(dry_base, 0);
+  REFUSED(dry_length, 0);
+  REFUSED(dry_length, SAMPLER_DRY_MOST + 1);
+  REFUSED(xtc, 1.1f);
+  REFUSED(xtc_threshold, NAN);
 #undef REFUSED
 }

@@ -19,6 +19,12 @@ static uint64_t next(Random *r) { return r->state = hash_u64(r->state + 0x9e3779
 static int32_t below(Random *r, int32_t n) { return (int32_t)(next(r) % (uint64_t)n); }
 static bool one_in(Random *r, int32_t n) { return below(r, n) == 0; }
 
+// What a mask keeps: the tokens when it was asked last.
+typedef struct MaskState {
+  size_t n;
+  bool wrong;
+} MaskState;
+
 // A request that is under way, with what it must give.
 typedef struct Live {
   uint64_t id;
@@ -28,6 +34,7 @@ typedef struct Live {
   int32_t stop[2];
   EngineFinish why;
   bool cancelled;
+  MaskState mask;
 } Live;
 
 typedef struct Driver {
@@ -45,10 +52,16 @@ static int64_t fake_time;
 static int64_t fake_now(void) {
   return fake_time += 1000 + (int64_t)(hash_u64((uint64_t)fake_time) % 3000);
 }
-static void odd_after_even(void *ctx, const int32_t *tokens, int32_t n, uint32_t *allowed) {
-  (void)ctx;
+// ... on the token before, and on how many are left.  It sees that it is asked once for each token,
+// in their order.
+static tenon_llm_allowed odd_after_even(const tenon_llm_place *at, uint32_t *allowed, void *ctx) {
+  MaskState *s = ctx;
+  s->wrong |= s->n && at->ntokens != s->n + 1;
+  s->n = at->ntokens;
+  if (at->left % 5 == 0) return TENON_LLM_ALLOW_ALL;
   for (int32_t i = 0; i < VOCAB; i++)
-    if ((i + tokens[n - 1]) % 2 || i < 4) allowed[0] |= 1u << i;
+    if ((i + at->tokens[at->ntokens - 1]) % 2 || i < 4) allowed[0] |= 1u << i;
+  return at->left == 1 && at->nprompt % 7 == 0 ? TENON_LLM_ALLOW_FAILED : TENON_LLM_ALLOW_SET;
 }
 
 static SamplerParams any_sampler(Random *r) {
@@ -81,9 +94,11 @@ static void make_request(Driver *t, Live *l) {
   make_prompt(t, l, n);
   l->r = (EngineRequest){.tokens = l->prompt, .ntokens = n, .max_tokens = total - n};
   l->r.sampler = any_sampler(r);
-  if (one_in(r, 5)) l->r.mask.fn = odd_after_even;
-  for (l->r.nbias = 0; one_in(r, 4) && l->r.nbias < 3; l->r.nbias++)
-    l->bias[l->r.nbias] = (SamplerBias){below(r, VOCAB), (float)below(r, 5) - 2};
+  if (one_in(r, 5)) l->r.mask = (TokenMask){odd_after_even, &l->mask};
+  for (l->r.nbias = 0; one_in(r, 4) && l->r.nbias < 3; l->r.nbias++) {
+    int32_t token = below(r, VOCAB);
+    l->bias[l->r.nbias] = (SamplerBias){token, (float)below(r, 5) - 2};
+  }
   for (l->r.nstop = 0; one_in(r, 3) && l->r.nstop < 2; l->r.nstop++)
     l->stop[l->r.nstop] = below(r, VOCAB);
   l->r.bias = l->bias;
@@ -115,7 +130,9 @@ static void submit(Driver *t) {
     return;
   }
   t->requests++;
+  l->mask = (MaskState){0};
   l->nwant = fake_generate(&t->fake, &l->r, l->want, &l->why);
+  l->mask = (MaskState){0};
   l->got = 0;
   l->scored = MAX(l->r.score_from - 1, 0);
   l->cancelled = false;
@@ -201,6 +218,7 @@ static void step(Driver *t) {
   for (int32_t i = 0; i < n; i++) {
     Live *l = live_of(t, ev[i].id);
     const char *why = l ? judge(t, l, &ev[i]) : "no such request";
+    if (!why && l->mask.wrong) why = "the mask was not asked once for each token";
     if (why && t->wrong++ < 3) FAIL("step %lld: %s", (long long)t->steps, why);
     if (l && ev[i].finish) l->id = 0;
   }

@@ -82,7 +82,7 @@ int32_t fake_generate(const FakeModel *f, const EngineRequest *r, int32_t *token
   memcpy(all, r->tokens, (size_t)n * sizeof *all);
   *out_why = FINISH_LENGTH;
   while (n < end && *out_why == FINISH_LENGTH) {
-    SamplerInput in = {&r->sampler, r->bias, r->nbias, r->mask, all, n, r->ntokens};
+    SamplerInput in = {&r->sampler, r->bias, r->nbias, r->mask, all, n, r->ntokens, end - n};
     fake_logits(f, all, n, logits);
     int32_t token = sampler_draw(&in, logits, vocab, &s);
     if (token < 0) *out_why = FINISH_NO_TOKEN;
