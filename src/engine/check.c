@@ -50,7 +50,8 @@ static const char *check_seq(Counts *c, const Seq *s) {
   HOLDS(s->shared >= 0 && s->shared * ENGINE_PAGE <= s->done && s->shared <= s->npages);
   if (s->state != SEQ_RUNNING) HOLDS(s->npages == 0 && s->done == 0);
   if (s->state == SEQ_RUNNING) HOLDS(s->done < s->len);
-  if (!e->options.no_prefix) HOLDS(s->shared == s->done / ENGINE_PAGE);
+  if (!e->options.no_prefix && !s->pool) HOLDS(s->shared == s->done / ENGINE_PAGE);
+  if (s->pool) HOLDS(s->shared == 0 && s->len == s->limit);
   for (int32_t i = 0; i < s->npages; i++) {
     HOLDS(is_page(e, s->page[i]));
     const Page *p = &e->page[s->page[i]];
@@ -60,6 +61,50 @@ static const char *check_seq(Counts *c, const Seq *s) {
     HOLDS(p->parent == (i ? s->page[i - 1] : -1) && p->salt == s->salt);
     HOLDS(!memcmp(e->page_tokens + (int64_t)s->page[i] * ENGINE_PAGE,
                   s->token + (int64_t)i * ENGINE_PAGE, ENGINE_PAGE * sizeof *s->token));
+  }
+  return NULL;
+}
+
+// A slot is free, or of one running sequence, or of one cached page.
+static const char *check_states(const Engine *e) {
+  int32_t nfree = 0, nrunning = 0, nkept = 0;
+  for (int32_t i = e->state_head; i >= 0; i = e->state_next[i])
+    HOLDS(i < e->model.states && nfree++ < e->model.states);
+  for (int32_t i = 0; i < e->nslots; i++) {
+    const Seq *s = &e->seq[i];
+    bool runs = s->id && s->state == SEQ_RUNNING;
+    if (!runs) HOLDS(!s->id || (s->own < 0 && s->from < 0 && s->from_page < 0));
+    if (!runs) continue;
+    nrunning++;
+    HOLDS(s->own >= 0 && s->own < e->model.states);
+    HOLDS((s->done == 0) == (s->from < 0));
+    if (s->from_page < 0) HOLDS(s->from < 0 || s->from == s->own);
+    if (s->from_page < 0) continue;
+    HOLDS(s->shared > 0 && s->page[s->shared - 1] == s->from_page);
+    HOLDS(s->done == s->shared * ENGINE_PAGE && e->page[s->from_page].state == s->from);
+  }
+  for (int32_t i = 0; i < e->model.pages; i++) {
+    const Page *p = &e->page[i];
+    HOLDS(p->state < e->model.states && (p->state < 0 || p->cached));
+    nkept += p->state >= 0;
+  }
+  HOLDS(nfree == e->nstates_free && nkept == e->nkept);
+  HOLDS(nkept <= e->model.states - e->model.seqs_max);
+  HOLDS(nfree + nrunning + nkept == e->model.states);
+  return NULL;
+}
+
+// ... and no two have the same.
+static const char *check_slots(const Engine *e, uint8_t *used) {
+  for (int32_t i = 0; i < e->nslots; i++) {
+    if (!e->seq[i].id || e->seq[i].own < 0) continue;
+    HOLDS(!used[e->seq[i].own]);
+    used[e->seq[i].own] = 1;
+  }
+  for (int32_t i = 0; i < e->model.pages; i++) {
+    if (e->page[i].state < 0) continue;
+    HOLDS(!used[e->page[i].state]);
+    used[e->page[i].state] = 1;
   }
   return NULL;
 }
@@ -117,7 +162,8 @@ static const char *check_pages(Counts *c) {
 
 const char *engine_check(const Engine *e) {
   int64_t n = e->model.pages, each = (int64_t)sizeof(int32_t);
-  char *memory = mem_alloc(n * (3 * each + 1));
+  int64_t bytes = n * (3 * each + 1) + e->model.states;
+  char *memory = mem_alloc(bytes);
   if (!memory) return "no memory to check with";
   Counts c = {.e = e,
               .uses = (int32_t *)(void *)memory,
@@ -127,7 +173,9 @@ const char *engine_check(const Engine *e) {
   const char *why = check_lists(&c);
   if (!why) why = check_seqs(&c);
   if (!why) why = check_pages(&c);
-  mem_free(memory, n * (3 * each + 1));
+  if (!why && e->model.states) why = check_states(e);
+  if (!why) why = check_slots(e, (uint8_t *)(memory + n * (3 * each + 1)));
+  mem_free(memory, bytes);
   return why;
 }
 
@@ -142,6 +190,7 @@ static const char *check_rows(const Engine *e, const EngineBatch *b) {
     if (b->seq[t] != seq) pos = s->done;
     seq = b->seq[t];
     HOLDS(s->state == SEQ_RUNNING && b->pos[t] == pos);
+    if (e->model.adapters) HOLDS(b->adapter[t] == s->adapter - 1);
     HOLDS(b->ids[t] == s->token[pos] && b->ids[t] >= 0 && b->ids[t] < e->model.vocab);
     int32_t page = b->table[(int64_t)seq * b->stride + pos / ENGINE_PAGE];
     HOLDS(is_page(e, page) && e->page[page].ref == 1 && !e->page[page].cached);
@@ -158,6 +207,12 @@ const char *plan_check(const Engine *e) {
         b->outs <= e->model.outs_max);
   for (int32_t r = 0; r < b->outs; r++)
     HOLDS(b->out[r] >= 0 && b->out[r] < b->rows && (!r || b->out[r] > b->out[r - 1]));
+  for (int32_t r = 0; r < b->picks; r++)
+    HOLDS(b->pick[r] >= 0 && b->pick[r] < b->rows && (!r || b->pick[r] > b->pick[r - 1]));
   for (int32_t i = 1; i < b->seqs; i++) HOLDS(e->batch_seq[i] > e->batch_seq[i - 1]);
+  for (int32_t i = 0; e->model.states && i < b->seqs; i++) {
+    const Seq *s = &e->seq[e->batch_seq[i]];
+    HOLDS(b->to[i] == s->own && b->from[i] == s->from && s->drafts == 0);
+  }
   return check_rows(e, b);
 }

@@ -72,9 +72,9 @@ static double expected_tokens(double accept, int32_t k) {
 }
 
 // A probe measures what is thought not to pay: of 2, 4 or 8 rows, the more the rarer.
-static int32_t probe(const Engine *e, Seq *s, int32_t limit) {
-  if (s->pause > 0) {
-    s->pause--;
+static int32_t probe(const Engine *e, Seq *s, DraftSource from, int32_t limit) {
+  if (s->pause[from] > 0) {
+    s->pause[from]--;
     return 0;
   }
   int32_t k = MIN(limit, (2 << (e->stats.steps / PAUSE % 3)) - 1);
@@ -82,26 +82,29 @@ static int32_t probe(const Engine *e, Seq *s, int32_t limit) {
   return k;
 }
 
-int32_t draft_most(const Engine *e, Seq *s, int32_t others) {
+int32_t draft_most(const Engine *e, Seq *s, DraftSource from, int32_t others) {
   int32_t limit = MIN(e->options.draft, ENGINE_DRAFT_MOST), best = 0;
   double plain = cost_of(&e->cost, others);
   // Tokens of the step that are not this sequence's count for plain decoding, too.
   double rest = (double)(e->nrunning - 1), gain = plain > 0 ? (rest + 1) / plain : 1;
+  double each = from == DRAFT_MODEL ? draft_model_cost(e) : 0, accept = (double)s->accept[from];
+  if (from == DRAFT_MODEL && each == 0) each = 0.05 * plain;
   s->probe = false;
-  for (int32_t k = 1; k <= limit && (plain > 0 || s->accept >= 0.2f); k++) {
+  for (int32_t k = 1; k <= limit && (plain > 0 || accept >= 0.2); k++) {
     double cost = plain > 0 ? cost_of(&e->cost, others + k) : 1;
     if (cost == 0) cost = plain * (1 + 0.02 * k);  // hopeful, so that it is measured
-    double rate = (rest + expected_tokens((double)s->accept, k)) / cost;
+    double rate = (rest + expected_tokens(accept, k)) / (cost + k * each);
     if (rate > gain) gain = rate, best = k;
   }
-  return best ? best : probe(e, s, limit);
+  return best ? best : probe(e, s, from, limit);
 }
 
 void draft_learn(Seq *s, int32_t drafted, int32_t accepted) {
   if (!drafted) return;
-  if (s->probe) s->pause = PAUSE * (drafted + 1);
+  if (s->probe) s->pause[s->source] = PAUSE * (drafted + 1);
   s->probe = false;
   // Each token that was looked at is one observation: those accepted, and the first wrong one.
-  for (int32_t i = 0; i < accepted; i++) s->accept += 0.1f * (1 - s->accept);
-  if (accepted < drafted) s->accept += 0.1f * (0 - s->accept);
+  float *accept = &s->accept[s->source];
+  for (int32_t i = 0; i < accepted; i++) *accept += 0.1f * (1 - *accept);
+  if (accepted < drafted) *accept += 0.1f * (0 - *accept);
 }

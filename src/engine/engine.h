@@ -14,6 +14,11 @@
 // (prompt + max_tokens - 1 positions within `pages` pages); then it can always finish, since
 // sequences behind it in the order give their pages up and are recomputed.
 //
+// Recurrent layers have a state instead of keys and values.  Each running sequence has a slot for
+// it; further slots keep states of cached beginnings, from which other sequences go on.  A step
+// reads one slot and writes another or the same, so keeping a state copies nothing.  A state cannot
+// go back, so there is no speculation.
+//
 // Same tokens.  A sequence's tokens depend on its request and the model alone: never on other
 // requests, chunks, cached pages, preemption or speculation.  The model's part of that promise is
 // that a row's logits do not depend on the other rows of a run.
@@ -31,6 +36,10 @@ enum {
   ENGINE_DRAFT_MOST = 16  // draft tokens of a sequence in one step
 };
 
+// What a request wants of hidden states: nothing, so it generates; the mean of its rows, the first
+// or the last one; or the scores of a classifier.
+typedef enum EnginePool { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_SCORES } EnginePool;
+
 // ---- the model ----
 
 // What a step asks of the model.  Row t is token ids[t] at position pos[t] of sequence seq[t] of
@@ -40,7 +49,17 @@ enum {
 typedef struct EngineBatch {
   int32_t rows, seqs, outs, stride;
   const int32_t *ids, *pos, *seq, *slot, *table, *out;
+  // Of a model with states: sequence s reads the state in slot from[s] (-1: it begins with zeros),
+  // and leaves that behind its last row of this step in slot to[s].  No two have one slot `to`.
+  const int32_t *from, *to;
   float *logits;  // [outs, vocab], to be filled
+  // Of a model that embeds: rows whose hidden states are wanted.
+  int32_t picks;
+  const int32_t *pick;
+  float *hidden, *scores;  // [picks, hidden] and [picks, scores], to be filled
+  const int32_t *adapter;  // of a model with adapters: that of each row, from 0; -1: none
+  // Of an encoder: the last position of a row's sequence, and which half of a pair it is of.
+  const int32_t *last, *type;
 } EngineBatch;
 
 typedef struct EngineModel {
@@ -51,6 +70,13 @@ typedef struct EngineModel {
   int32_t vocab;
   int32_t pages;    // of the KV cache
   int32_t context;  // positions of one sequence
+  // Recurrent layers: slots of their states, at least one for each sequence; those beyond keep
+  // states of cached beginnings, at multiples of `keep_every` positions.  0: the model has none.
+  int32_t states, keep_every;
+  int32_t hidden, scores;  // elements of a hidden state; of a classifier.  0: it gives none
+  int32_t adapters;        // changes of the model that requests may ask for; 0: none
+  bool no_logits;          // it only embeds
+  bool whole;  // an encoder: all rows of a sequence are in one step, and nothing is generated
   MUST_USE tenon_status (*run)(void *ctx, const EngineBatch *b, Diag *d);
   // A page has become free: nobody reads what it holds.  NULL: nothing to do.
   void (*freed)(void *ctx, int32_t page);
@@ -85,12 +111,16 @@ typedef struct EngineRequest {
   uint32_t flow;       // the client: those of one priority share the rows of prefill evenly
   uint64_t salt;       // only requests of the same salt share pages
   uint64_t user;       // given back in events
+  EnginePool pool;     // not POOL_NONE: an EVENT_VECTOR instead of tokens
+  int32_t second;      // where the second half of a pair begins; 0: there is none
+  int32_t adapter;     // from 1 to model.adapters; 0: none.  The salt tells their pages apart
 } EngineRequest;
 
 typedef enum EngineEventKind {
   EVENT_TOKEN,   // a token was generated
   EVENT_PROMPT,  // a prompt token's log-probability, given those before it
-  EVENT_END      // the sequence ended without a token: cancelled, or nothing to generate
+  EVENT_END,     // the sequence ended without a token: cancelled, or nothing to generate
+  EVENT_VECTOR   // the vector that was asked for: the last event
 } EngineEventKind;
 
 typedef struct EngineEvent {
@@ -99,6 +129,8 @@ typedef struct EngineEvent {
   EngineFinish finish;  // not FINISH_NONE: the last event of its sequence
   int32_t token, position;
   SamplerReport report;  // log-probability, and the most probable tokens that were asked for
+  const float *vector;   // of EVENT_VECTOR; holds until the next step
+  int32_t nvector;
 } EngineEvent;
 
 typedef struct EngineOptions {
@@ -108,6 +140,9 @@ typedef struct EngineOptions {
   bool no_prefix;        // do not share pages between requests
   int64_t step_ns;       // beside running sequences prefill keeps steps near it; 0: no target
   int64_t (*now)(void);  // a clock in nanoseconds, for step_ns and speculation; NULL: none
+  // A smaller model whose guesses are drafts; NULL: prompt lookup alone.  It has room for as many
+  // sequences, and pages of a whole context for each.
+  const EngineModel *drafter;
 } EngineOptions;
 
 typedef struct EngineStats {
@@ -132,8 +167,12 @@ typedef struct Page {
   int32_t parent;       // the page of the 32 tokens before; -1: a prompt begins here
   int32_t children;     // cached pages whose parent this is
   int32_t chain;        // next page of the same hash bucket; -1: none
+  int32_t state;        // slot with the state behind its last token; -1: it was not kept
+  int64_t state_used;   // the step that kept it, or went on from it last
   uint64_t salt, hash;  // hash of its tokens, chained to the parent's, or to the salt
 } Page;
+
+typedef enum DraftSource { DRAFT_LOOKUP, DRAFT_MODEL, DRAFT_SOURCES } DraftSource;
 
 typedef enum SeqState { SEQ_FREE, SEQ_WAITING, SEQ_RUNNING, SEQ_CANCELLED } SeqState;
 
@@ -147,6 +186,9 @@ typedef struct Seq {
   int32_t limit;              // len at which it ends
   int32_t npages, shared, scored;
   int32_t *token, *page;
+  // Of a model with states, while it runs: its own slot, and the one that the next step reads: its
+  // own, or that of page `from_page`; -1: zeros.
+  int32_t own, from, from_page;
   int32_t priority;
   uint32_t flow;
   uint64_t salt, arrival;
@@ -155,11 +197,17 @@ typedef struct Seq {
   int32_t nbias, nstop, stop[ENGINE_STOPS], logprobs;
   TokenMask mask;
   bool score, no_draft, probe;
-  // Speculation: how often a draft token was right, and when to try again.
-  float accept;
-  int32_t pause;
+  EnginePool pool;
+  int32_t second, adapter;
+  double *sum;    // of the hidden states so far
+  float *vector;  // the result
+  // Speculation: where this step's drafts are from; by source how often a draft token was right,
+  // and when to try again.
+  DraftSource source;
+  float accept[DRAFT_SOURCES];
+  int32_t pause[DRAFT_SOURCES];
   // The plan of this step: rows from `done` on, of which the last `drafts` are drafts.
-  int32_t rows, drafts, out;
+  int32_t rows, drafts, out, pick;
 } Seq;
 
 // What steps of about so many rows take, measured.  Bucket b has 2^b to 2^(b+1) - 1 rows.
@@ -168,6 +216,27 @@ typedef struct StepCost {
   double ns[COST_BUCKETS];  // 0: not measured
   int64_t since[COST_BUCKETS];
 } StepCost;
+
+// ---- the draft model (draft_model.c) ----
+typedef struct DraftLane {
+  uint64_t id;  // of the sequence that had it last; 0: none
+  int32_t n;    // tokens whose keys and values it has
+  int32_t *token;
+} DraftLane;
+typedef struct DraftAsk {
+  Seq *seq;
+  int32_t want, row;  // row: of this run's logits; -1: none
+} DraftAsk;
+typedef struct Drafter {
+  EngineModel model;  // run NULL: there is none
+  int32_t stride;     // pages of a lane: those of lane i are i * stride and the next ones
+  DraftLane *lane;    // [model's sequences]
+  DraftAsk *asks;     // [model's sequences]
+  EngineBatch batch;
+  int32_t *ids, *pos, *seq, *slot, *out, *table;
+  float *logits, *padded;  // padded: a row as long as the model's, where its own is shorter
+  StepCost cost;
+} Drafter;
 
 typedef struct Engine {
   EngineModel model;
@@ -179,17 +248,21 @@ typedef struct Engine {
   int32_t *bucket, nbuckets;
   int32_t free_head, nfree;
   int32_t lru_head, lru_tail, ncached_free;  // cached pages that no sequence uses
+  int32_t *state_next;                       // free list of slots of states
+  int32_t state_head, nstates_free, nkept;   // kept: by pages
   int32_t ncached, nrunning, nwaiting;
   uint64_t serial;                // of the last request
   uint64_t served[ENGINE_FLOWS];  // rows of prefill that each flow had
   // The step's arrays.
   EngineBatch batch;
-  int32_t *ids, *pos, *row_seq, *slot, *table, *out, *batch_seq;  // batch_seq: slots by sequence
-  float *logits;
+  int32_t *ids, *pos, *row_seq, *slot, *table, *out, *from, *to, *pick, *last, *type, *adapter;
+  int32_t *batch_seq;  // slots by sequence
+  float *logits, *hidden, *scores;
   EngineEvent *event;
   int32_t nevents, events_max;
   SamplerScratch scratch;
   StepCost cost;
+  Drafter drafter;
   EngineStats stats;
   void *block;  // all of the above, and the Engine itself
   int64_t bytes;
@@ -207,13 +280,15 @@ int64_t engine_bytes(const EngineModel *m, const EngineOptions *o);
 MUST_USE tenon_status engine_submit(Engine *e, const EngineRequest *r, Diag *d, uint64_t *out_id);
 // Its pages are free on return; the next step has its last event.  False: no such request.
 bool engine_cancel(Engine *e, uint64_t id);
-bool engine_has_room(const Engine *e);  // for one more request
-bool engine_busy(const Engine *e);      // there are requests that have not ended
+bool engine_has_room(const Engine *e);               // for one more request
+bool engine_busy(const Engine *e);                   // there are requests that have not ended
+bool engine_uses(const Engine *e, int32_t adapter);  // ... of this adapter, from 1
 EngineStats engine_stats(const Engine *e);
 int32_t engine_pages_for(int32_t tokens);
-void seq_release_pages(Engine *e, Seq *s);
-Seq *seq_of(Engine *e, uint64_t id);  // NULL: there is none
-int32_t engine_slot(uint64_t id);     // below nslots, and of one request at a time
+void seq_release_pages(Engine *e, Seq *s);  // and its state
+void seq_put_back(Engine *e, Seq *s);       // a running one waits, and is computed again
+Seq *seq_of(Engine *e, uint64_t id);        // NULL: there is none
+int32_t engine_slot(uint64_t id);           // below nslots, and of one request at a time
 
 // ---- step.c ----
 // Plans, runs the model once, samples.  After an error of the model nothing is lost: the next step
@@ -229,6 +304,15 @@ int32_t page_take(Engine *e);                // now owned; -1: none is available
 void page_retain(Engine *e, int32_t page);   // of a cached page
 void page_release(Engine *e, int32_t page);  // one use less; an owned page becomes free
 
+// ---- states.c: recurrent states; nothing happens where the model has none ----
+void states_init(Engine *e);
+void state_begin(Engine *e, Seq *s);                // it runs from now on, at position 0
+void state_end(Engine *e, Seq *s);                  // it does not any more
+void state_resume(Engine *e, Seq *s);               // it goes on from its last page's state
+void state_advance(Engine *e, Seq *s);              // a step has left its state behind `done`
+void state_drop(Engine *e, int32_t page);           // the page leaves the tree
+int32_t state_rows(const Engine *e, const Seq *s);  // rows of a step, at most
+
 // ---- prefix.c ----
 int32_t prefix_find(const Engine *e, int32_t parent, uint64_t salt, const int32_t *tokens);
 void prefix_add(Engine *e, int32_t page, int32_t parent, uint64_t salt, const int32_t *tokens);
@@ -243,29 +327,46 @@ void prefix_clear(Engine *e);          // forgets all cached pages that no seque
 void plan_step(Engine *e);
 void plan_build(Engine *e);                      // fills the batch from the sequences' rows
 bool seq_wants(const Seq *s, int32_t position);  // the logits of the row at this position
+bool seq_picks(const Engine *e, const Seq *s, int32_t position);  // its hidden state
+
+// ---- pool.c: vectors of hidden states ----
+void pool_rows(Engine *e, Seq *s);  // takes those of this step
+const float *pool_vector(Engine *e, Seq *s, int32_t *out_n);
 
 // ---- draft.c ----
 // Writes up to `most` draft tokens behind the sequence's own and returns how many.
 int32_t draft_propose(const Engine *e, const Seq *s, int32_t most);
-// How many pay in a step that has `others` rows without them.
-int32_t draft_most(const Engine *e, Seq *s, int32_t others);
+// How many of a source pay in a step that has `others` rows without them.
+int32_t draft_most(const Engine *e, Seq *s, DraftSource from, int32_t others);
 void draft_learn(Seq *s, int32_t drafted, int32_t accepted);
 void cost_learn(StepCost *c, int32_t rows, int64_t ns, int64_t step);
 double cost_of(const StepCost *c, int32_t rows);  // 0: nothing is known
 
+// ---- draft_model.c ----
+// Writes drafts behind the tokens of the first n sequences of drafter.asks, up to what each wants,
+// and sets their numbers.
+void draft_model_run(Engine *e, int32_t n);
+bool draft_model_takes(const Engine *e, const Seq *s, int32_t most);  // it can draft for it
+double draft_model_cost(const Engine *e);  // of a draft of one sequence; 0: not known
+
 // ---- certificate.c ----
 // What a model needs besides the engine's own block, in bytes.
 typedef struct ModelBytes {
-  int64_t weights;  // mapped from the model's file, and read in place
-  int64_t copied;   // constants that are not in the file as they are used
-  int64_t arena;    // values between kernels, and scratch, at the most rows
-  int64_t page;     // keys and values of one page, of all layers
+  int64_t weights;   // mapped from the model's file, and read in place
+  int64_t copied;    // constants that are not in the file as they are used
+  int64_t arena;     // values between kernels, and scratch, at the most rows
+  int64_t device;    // the same of devices, with the weights there
+  int64_t page;      // keys and values of one page, of all layers
+  int64_t state;     // one sequence's state, of all recurrent layers
+  int64_t draft;     // all of the draft model but its mapped weights
+  int64_t adapters;  // factors of all adapters that may be there
   int64_t code;
 } ModelBytes;
 // All memory that serving takes: known, and reserved, before the first request.
 typedef struct Certificate {
   ModelBytes model;
   int64_t pages, page_bytes;         // page_bytes = pages * model.page
+  int64_t states, state_bytes;       // state_bytes = states * model.state
   int64_t logits, tables, requests;  // of the engine's block; `requests` is the rest of it
   int64_t total;                     // all but the mapped weights
 } Certificate;

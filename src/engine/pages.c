@@ -9,7 +9,7 @@
 void pages_init(Engine *e) {
   for (int32_t i = 0; i < e->model.pages; i++)
     e->page[i] = (Page){.next = i + 1 < e->model.pages ? i + 1 : -1, .prev = -1, .parent = -1};
-  for (int32_t i = 0; i < e->model.pages; i++) e->page[i].chain = -1;
+  for (int32_t i = 0; i < e->model.pages; i++) e->page[i].chain = e->page[i].state = -1;
   e->free_head = e->model.pages ? 0 : -1;
   e->nfree = e->model.pages;
   e->lru_head = e->lru_tail = -1;

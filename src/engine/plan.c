@@ -49,6 +49,12 @@ bool seq_wants(const Seq *s, int32_t position) {
   return s->score && position < s->prompt - 1 && position >= s->scored;
 }
 
+bool seq_picks(const Engine *e, const Seq *s, int32_t position) {
+  if (s->pool == POOL_SCORES) return position == (e->model.whole ? 0 : s->len - 1);
+  if (s->pool == POOL_FIRST) return position == 0;
+  return s->pool == POOL_MEAN || (s->pool == POOL_LAST && position == s->len - 1);
+}
+
 static int32_t outs_of(const Seq *s) {
   int32_t n = 0;
   for (int32_t i = 0; i < s->rows; i++) n += seq_wants(s, s->done + i);
@@ -61,11 +67,7 @@ static void preempt(Plan *p, Seq *s) {
   p->rows += s->rows;
   p->outs += outs_of(s);
   if (s->rows && s->done == s->len - 1) p->decodes--;
-  s->rows = s->drafts = 0;
-  seq_release_pages(p->e, s);
-  s->state = SEQ_WAITING;
-  p->e->nrunning--;
-  p->e->nwaiting++;
+  seq_put_back(p->e, s);
   p->e->stats.preempted++;
 }
 
@@ -133,6 +135,7 @@ static bool start(Plan *p, Seq *s) {
   s->state = SEQ_RUNNING;
   e->nwaiting--;
   e->nrunning++;
+  state_begin(e, s);
   prefix_take(e, s);
   take_pages(e, s, engine_pages_for(s->len));
   return true;
@@ -141,7 +144,7 @@ static bool start(Plan *p, Seq *s) {
 static void plan_chunk(Plan *p, Seq *s, int32_t *chunk) {
   Engine *e = p->e;
   prefix_take(e, s);
-  s->rows = MIN(MIN(s->len - s->done, p->rows), *chunk);
+  s->rows = MIN(MIN(s->len - s->done, p->rows), MIN(*chunk, state_rows(e, s)));
   while (s->rows && outs_of(s) > p->outs) s->rows--;
   p->rows -= s->rows;
   p->outs -= outs_of(s);
@@ -152,6 +155,7 @@ static void plan_chunk(Plan *p, Seq *s, int32_t *chunk) {
 // Rows of prefill that keep the step near its target.
 static int32_t chunk_of(const Plan *p) {
   const Engine *e = p->e;
+  if (e->model.whole) return p->rows;
   int32_t most = e->options.chunk ? MIN(e->options.chunk, p->rows) : p->rows;
   if (!e->options.step_ns || !p->decodes) return most;
   int32_t rows = 1;
@@ -169,7 +173,7 @@ static void plan_prefill(Plan *p) {
   int32_t chunk = chunk_of(p);
   while (p->rows > 0 && chunk > 0) {
     Seq *s = first_of_prefill(p->e, admit);
-    if (!s) return;
+    if (!s || (p->e->model.whole && s->len > p->rows)) return;
     if (s->state == SEQ_WAITING && !start(p, s)) {
       admit = false;
       continue;
@@ -181,23 +185,56 @@ static void plan_prefill(Plan *p) {
 
 // ---- drafts ----
 
+// The most that there is room for.
+static int32_t most_drafts(const Plan *p, const Seq *s) {
+  int32_t room = (s->npages + pages_available(p->e)) * ENGINE_PAGE - s->len;
+  return MIN(MIN(p->rows, p->outs), MIN(s->limit - s->len - 1, room));
+}
+
+static void add_drafts(Plan *p, Seq *s, int32_t n) {
+  take_pages(p->e, s, engine_pages_for(s->len + n));
+  s->rows += n;
+  p->rows -= n;
+  p->outs -= n;
+}
+
+static bool plan_lookup(Plan *p, Seq *s, int32_t others) {
+  int32_t most = MIN(most_drafts(p, s), draft_most(p->e, s, DRAFT_LOOKUP, others));
+  s->source = DRAFT_LOOKUP;
+  s->drafts = most > 0 ? draft_propose(p->e, s, most) : 0;
+  if (s->drafts) add_drafts(p, s, s->drafts);
+  return s->drafts > 0;
+}
+
+// Rows and pages of what the draft model is asked for; what it does not give is given back.
+static void plan_asks(Plan *p, int32_t n) {
+  Drafter *d = &p->e->drafter;
+  draft_model_run(p->e, n);
+  for (int32_t i = 0; i < n; i++) {
+    Seq *s = d->asks[i].seq;
+    int32_t less = s->rows - 1 - s->drafts;
+    s->rows -= less;
+    p->rows += less;
+    p->outs += less;
+  }
+}
+
 static void plan_drafts(Plan *p) {
   Engine *e = p->e;
-  if (!e->options.draft) return;
-  int32_t others = e->model.rows_max - p->rows;
+  if (!e->options.draft || e->model.states) return;
+  int32_t others = e->model.rows_max - p->rows, asks = 0;
   for (int32_t i = 0; i < e->nslots; i++) {
     Seq *s = &e->seq[i];
-    if (!decodes(s) || s->rows != 1 || s->no_draft) continue;
-    int32_t room = (s->npages + pages_available(e)) * ENGINE_PAGE - s->len;
-    int32_t most = MIN(MIN(p->rows, p->outs), MIN(s->limit - s->len - 1, room));
-    most = MIN(most, draft_most(e, s, others));
-    s->drafts = most > 0 ? draft_propose(e, s, most) : 0;
-    if (!s->drafts) continue;
-    take_pages(e, s, engine_pages_for(s->len + s->drafts));
-    s->rows += s->drafts;
-    p->rows -= s->drafts;
-    p->outs -= s->drafts;
+    if (!decodes(s) || s->rows != 1 || s->no_draft || plan_lookup(p, s, others)) continue;
+    int32_t most = most_drafts(p, s);
+    if (most < 1 || !draft_model_takes(e, s, most)) continue;
+    most = MIN(most, draft_most(e, s, DRAFT_MODEL, others));
+    s->source = DRAFT_MODEL;
+    if (most < 1) continue;
+    e->drafter.asks[asks++] = (DraftAsk){.seq = s, .want = most};
+    add_drafts(p, s, most);
   }
+  if (asks) plan_asks(p, asks);
 }
 
 void plan_step(Engine *e) {
@@ -216,6 +253,7 @@ static void build_seq(Engine *e, Seq *s) {
   memcpy(table, s->page, (size_t)s->npages * sizeof *table);
   memset(table + s->npages, 0, (size_t)(e->stride - s->npages) * sizeof *table);
   s->out = b->outs;
+  s->pick = b->picks;
   for (int32_t i = 0; i < s->rows; i++) {
     int32_t at = s->done + i, row = b->rows++;
     e->ids[row] = s->token[at];
@@ -223,6 +261,15 @@ static void build_seq(Engine *e, Seq *s) {
     e->row_seq[row] = b->seqs;
     e->slot[row] = s->page[at / ENGINE_PAGE] * ENGINE_PAGE + at % ENGINE_PAGE;
     if (seq_wants(s, at)) e->out[b->outs++] = row;
+    if (seq_picks(e, s, at)) e->pick[b->picks++] = row;
+    if (e->model.adapters) e->adapter[row] = s->adapter - 1;
+    if (!e->model.whole) continue;
+    e->last[row] = s->len - 1;
+    e->type[row] = s->second && at >= s->second;
+  }
+  if (e->model.states) {
+    e->from[b->seqs] = s->from;
+    e->to[b->seqs] = s->own;
   }
   e->batch_seq[b->seqs++] = (int32_t)(s - e->seq);
 }
@@ -235,7 +282,15 @@ void plan_build(Engine *e) {
                            .slot = e->slot,
                            .table = e->table,
                            .out = e->out,
-                           .logits = e->logits};
+                           .from = e->from,
+                           .to = e->to,
+                           .logits = e->logits,
+                           .pick = e->pick,
+                           .hidden = e->hidden,
+                           .scores = e->scores,
+                           .last = e->last,
+                           .type = e->type,
+                           .adapter = e->adapter};
   for (int32_t i = 0; i < e->nslots; i++)
     if (e->seq[i].rows) build_seq(e, &e->seq[i]);
 }

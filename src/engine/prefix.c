@@ -33,6 +33,7 @@ void prefix_add(Engine *e, int32_t page, int32_t parent, uint64_t salt, const in
   int32_t *bucket = &e->bucket[hash % (uint64_t)e->nbuckets];
   memcpy(e->page_tokens + (int64_t)page * ENGINE_PAGE, tokens, ENGINE_PAGE * sizeof *tokens);
   p->cached = true;
+  p->state = -1;
   p->parent = parent;
   p->children = 0;
   p->salt = salt;
@@ -49,6 +50,7 @@ void prefix_remove(Engine *e, int32_t page) {
   while (*at != page) at = &e->page[*at].chain;
   *at = p->chain;
   if (p->parent >= 0) e->page[p->parent].children--;
+  state_drop(e, page);
   p->cached = false;
   p->parent = p->chain = -1;
   e->ncached--;
@@ -57,26 +59,32 @@ void prefix_remove(Engine *e, int32_t page) {
 // The cached page with the sequence's tokens [32 i, 32 i + 32), which must leave a token whose
 // logits are wanted; -1: none.
 static int32_t next_cached(const Engine *e, const Seq *s, int32_t i, int32_t parent) {
-  if (e->options.no_prefix || (i + 1) * ENGINE_PAGE > s->len - 1) return -1;
+  if (e->options.no_prefix || s->pool || (i + 1) * ENGINE_PAGE > s->len - 1) return -1;
   // Rows from s->scored on are wanted.
   if (s->score && s->scored < s->prompt - 1 && (i + 1) * ENGINE_PAGE > s->scored) return -1;
   return prefix_find(e, parent, s->salt, s->token + (int64_t)i * ENGINE_PAGE);
 }
 
+// A model with states goes on only where one was kept.
 int32_t prefix_match(const Engine *e, const Seq *s, int32_t *out_unused) {
-  int32_t n = 0, parent = -1;
+  int32_t first = s->shared, parent = first ? s->page[first - 1] : -1, best = first, unused = 0;
   *out_unused = 0;
-  for (int32_t page; (page = next_cached(e, s, n, parent)) >= 0; n++) {
-    if (e->page[page].ref == 0) ++*out_unused;
-    parent = page;
+  for (int32_t n = first, page; (page = next_cached(e, s, n, parent)) >= 0; parent = page) {
+    n++;
+    if (e->page[page].ref == 0) unused++;
+    if (e->model.states && e->page[page].state < 0) continue;
+    best = n;
+    *out_unused = unused;
   }
-  return n;
+  return best;
 }
 
 void prefix_take(Engine *e, Seq *s) {
-  while (s->done == s->shared * ENGINE_PAGE) {
+  int32_t unused;
+  if (s->done != s->shared * ENGINE_PAGE) return;
+  int32_t before = s->shared, to = prefix_match(e, s, &unused);
+  while (s->shared < to) {
     int32_t i = s->shared, page = next_cached(e, s, i, i ? s->page[i - 1] : -1);
-    if (page < 0) return;
     page_retain(e, page);
     if (i < s->npages)
       page_release(e, s->page[i]);  // its own, still without contents
@@ -87,12 +95,13 @@ void prefix_take(Engine *e, Seq *s) {
     s->done += ENGINE_PAGE;
     e->stats.cached_tokens += ENGINE_PAGE;
   }
+  if (to > before) state_resume(e, s);
 }
 
 // Where the tree has the same tokens already, computed by another sequence, the sequence goes on
 // with that page: both have the same bits.
 void prefix_share(Engine *e, Seq *s) {
-  if (e->options.no_prefix) return;
+  if (e->options.no_prefix || s->pool) return;
   for (; (s->shared + 1) * ENGINE_PAGE <= s->done; s->shared++) {
     int32_t i = s->shared, own = s->page[i], parent = i ? s->page[i - 1] : -1;
     const int32_t *tokens = s->token + (int64_t)i * ENGINE_PAGE;

@@ -20,6 +20,8 @@ static EngineEvent *add_event(Engine *e, const Seq *s, EngineEventKind kind, int
   ev->position = position;
   ev->report.logprob = 0;
   ev->report.ntop = 0;
+  ev->vector = NULL;
+  ev->nvector = 0;
   return ev;
 }
 
@@ -107,9 +109,16 @@ static void take_results(Engine *e, Seq *s) {
   int32_t base = s->rows - s->drafts, out = s->out, from = s->done;
   for (int32_t at = from; at < from + base && at < s->len - 1; at++)
     if (seq_wants(s, at)) score_prompt(e, s, at, e->logits + (int64_t)out++ * e->model.vocab);
+  if (s->pool) pool_rows(e, s);
   s->done += base;
   e->stats.prompt_tokens += MAX(0, MIN(s->done, s->prompt) - from);
   if (s->done == s->len) {
+    if (s->pool) {
+      EngineEvent *ev = add_event(e, s, EVENT_VECTOR, -1, s->len);
+      ev->vector = pool_vector(e, s, &ev->nvector);
+      end_seq(e, s, ev, FINISH_LENGTH);
+      return;
+    }
     if (s->limit == s->prompt) {
       end_seq(e, s, add_event(e, s, EVENT_END, -1, s->len), FINISH_LENGTH);
       return;
@@ -117,6 +126,7 @@ static void take_results(Engine *e, Seq *s) {
     if (!take_tokens(e, s, out)) return;
   }
   prefix_share(e, s);
+  state_advance(e, s);
 }
 
 tenon_status engine_step(Engine *e, Diag *d) {
@@ -126,7 +136,13 @@ tenon_status engine_step(Engine *e, Diag *d) {
   plan_build(e);
   if (!e->batch.rows) return TENON_OK;
   int64_t begin = e->options.now ? e->options.now() : 0;
-  TRY(e->model.run(e->model.ctx, &e->batch, d));
+  tenon_status s = e->model.run(e->model.ctx, &e->batch, d);
+  if (s) {
+    // How far it came with the states is not known.
+    for (int32_t i = 0; e->model.states && i < e->batch.seqs; i++)
+      seq_put_back(e, &e->seq[e->batch_seq[i]]);
+    return s;
+  }
   e->stats.steps++;
   e->stats.rows += e->batch.rows;
   if (e->options.now) cost_learn(&e->cost, e->batch.rows, e->options.now() - begin, e->stats.steps);

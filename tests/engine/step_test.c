@@ -32,6 +32,7 @@ typedef struct Live {
   int32_t prompt[MOST_TOKENS], want[MOST_TOKENS], nwant, got, scored;
   SamplerBias bias[3];
   int32_t stop[2];
+  float vector[16];
   EngineFinish why;
   bool cancelled;
   MaskState mask;
@@ -43,7 +44,9 @@ typedef struct Driver {
   Engine *e;
   Live live[MOST_LIVE];
   int32_t base[BASES][MOST_TOKENS];
-  int64_t steps, requests, failures, preempted, cached, accepted, drafted;
+  int64_t steps, requests, failures, preempted, cached, accepted, drafted, resumed, vectors,
+      adapted, by_model;
+  FakeModel small;  // the draft model
   int32_t wrong;
 } Driver;
 
@@ -90,7 +93,8 @@ static void make_request(Driver *t, Live *l) {
   Random *r = &t->random;
   int32_t room =
       MIN(MIN(t->fake.model.context, t->fake.model.pages * ENGINE_PAGE + 1), MOST_TOKENS);
-  int32_t total = 1 + below(r, room), n = one_in(r, 4) ? total : 1 + below(r, total);
+  int32_t total = one_in(r, 4) ? room : 1 + below(r, room);
+  int32_t n = one_in(r, 4) ? total : 1 + below(r, total);
   make_prompt(t, l, n);
   l->r = (EngineRequest){.tokens = l->prompt, .ntokens = n, .max_tokens = total - n};
   l->r.sampler = any_sampler(r);
@@ -111,6 +115,16 @@ static void make_request(Driver *t, Live *l) {
   l->r.flow = (uint32_t)below(r, 3);
   l->r.salt = one_in(r, 5);
   l->r.user = next(r);
+  // As llm_use_adapter has it: no two adapters share pages.
+  if (t->fake.model.adapters && one_in(r, 2)) l->r.adapter = below(r, t->fake.model.adapters + 1);
+  l->r.salt += 10 * (uint64_t)l->r.adapter;
+  t->adapted += l->r.adapter > 0;
+  if (!t->fake.model.hidden || (!t->fake.model.no_logits && !one_in(r, 3))) return;
+  l->r.pool = (EnginePool)(1 + below(r, t->fake.model.scores ? 4 : 3));
+  l->r.max_tokens = 0;
+  l->r.score = false;
+  l->r.score_from = 0;
+  if (one_in(r, 3)) l->r.second = below(r, n);
 }
 
 static void submit(Driver *t) {
@@ -131,6 +145,7 @@ static void submit(Driver *t) {
   }
   t->requests++;
   l->mask = (MaskState){0};
+  if (l->r.pool) fake_vector(&t->fake, &l->r, l->vector);
   l->nwant = fake_generate(&t->fake, &l->r, l->want, &l->why);
   l->mask = (MaskState){0};
   l->got = 0;
@@ -150,7 +165,7 @@ static bool report_is(const Driver *t, const Live *l, const EngineEvent *ev) {
   SamplerReport want;
   memcpy(all, l->prompt, (size_t)l->r.ntokens * sizeof *all);
   memcpy(all + l->r.ntokens, l->want, (size_t)l->nwant * sizeof *all);
-  fake_logits(&t->fake, all, n, logits);
+  fake_logits(&t->fake, all, n, l->r.adapter, logits);
   sampler_report(logits, vocab, ev->token, MAX(l->r.logprobs, 0), &want);
   size_t top = (size_t)want.ntop;
   return ev->report.logprob == want.logprob && ev->report.ntop == want.ntop &&
@@ -174,6 +189,13 @@ static const char *judge(Driver *t, Live *l, const EngineEvent *ev) {
     if (ev->token != l->want[l->got]) return "a wrong token";
     if (l->r.logprobs >= 0 && !report_is(t, l, ev)) return "wrong log-probabilities";
     l->got++;
+  }
+  if (ev->kind == EVENT_VECTOR) {
+    const EngineModel *m = &t->fake.model;
+    int32_t n = l->r.pool == POOL_SCORES ? m->scores : m->hidden;
+    if (!l->r.pool || ev->nvector != n) return "a vector of another size";
+    if (memcmp(ev->vector, l->vector, (size_t)n * sizeof *l->vector)) return "a wrong vector";
+    t->vectors++;
   }
   if (!ev->finish) return ev->kind == EVENT_END ? "an end without a reason" : NULL;
   if (ev->finish == FINISH_CANCELLED) return l->cancelled ? NULL : "nobody cancelled it";
@@ -207,6 +229,7 @@ static void step(Driver *t) {
   diag_init(&d);
   t->steps++;
   if (one_in(&t->random, 200)) t->fake.fail_in = 1;
+  if (one_in(&t->random, 2000)) t->small.fail_in = 1;
   bool busy = engine_busy(t->e);
   int64_t runs = t->fake.runs;
   tenon_status s = engine_step(t->e, &d);
@@ -240,6 +263,18 @@ static void any_sizes(Random *r, EngineModel *m, EngineOptions *o) {
   m->seqs_max = 1 + below(r, 8);
   m->outs_max = m->seqs_max + below(r, 12);
   m->rows_max = m->outs_max + below(r, 60);
+  if (one_in(r, 3)) {
+    m->states = m->seqs_max + below(r, 6);
+    m->keep_every = ENGINE_PAGE * (1 + below(r, 3));
+  }
+  if (one_in(r, 3)) {
+    m->hidden = 1 + below(r, 16);
+    m->scores = below(r, 3);
+    m->no_logits = one_in(r, 2);
+    m->whole = m->no_logits && !m->states && one_in(r, 2);
+    if (m->whole) m->rows_max = MAX(m->rows_max, m->context);
+  }
+  if (one_in(r, 3)) m->adapters = 1 + below(r, 3);
   o->requests = one_in(r, 2) ? 0 : 1 + below(r, MOST_LIVE);
   o->chunk = one_in(r, 2) ? 0 : 1 + below(r, m->rows_max);
   o->draft = one_in(r, 3) ? 0 : 1 + below(r, 8);
@@ -260,8 +295,23 @@ static void finish_round(Driver *t) {
   check_step(t, "emptied");
   t->preempted += s.preempted;
   t->cached += s.cached_tokens;
+  if (t->fake.model.states) t->resumed += s.cached_tokens;
   t->accepted += s.accepted;
   t->drafted += s.drafted;
+}
+
+// A draft model for these sizes: right as often as it is the same model, or never.
+static bool make_drafter(Driver *t, const EngineModel *m) {
+  Random *r = &t->random;
+  if (!one_in(r, 3)) return false;
+  EngineModel small = {.vocab = one_in(r, 4) ? VOCAB - 3 : VOCAB};
+  small.context = one_in(r, 3) ? 1 + below(r, 250) : m->context;
+  small.seqs_max = m->seqs_max;
+  small.outs_max = m->seqs_max + below(r, 3);
+  small.rows_max = small.outs_max + below(r, 60);
+  small.pages = m->seqs_max * engine_pages_for(small.context);
+  fake_init(&t->small, &small, t->fake.history, t->fake.far);
+  return true;
 }
 
 // Some hundred steps with one set of sizes.
@@ -271,7 +321,11 @@ static void play_round(Driver *t) {
   Diag d;
   diag_init(&d);
   any_sizes(&t->random, &m, &o);
-  fake_init(&t->fake, &m, 1 + below(&t->random, 3), one_in(&t->random, 2));
+  int32_t words = 1 + below(&t->random, 3);
+  bool rows = one_in(&t->random, 2);
+  fake_init(&t->fake, &m, words, rows);
+  bool drafter = make_drafter(t, &m);
+  if (drafter) o.drafter = &t->small.model;
   EngineModel checked = t->fake.model;
   checked.ctx = t;
   checked.run = checked_run;
@@ -286,6 +340,9 @@ static void play_round(Driver *t) {
     step(t);
   }
   finish_round(t);
+  if (drafter && t->small.wrong_reads && t->wrong++ < 3) FAIL("the draft model read a stale page");
+  if (drafter) t->by_model += engine_stats(t->e).accepted;
+  if (drafter) fake_deinit(&t->small);
   engine_free(t->e);
   fake_deinit(&t->fake);
 }
@@ -306,7 +363,10 @@ TEST(engine_random_driver) {
   // Every mechanism was at work.
   EXPECT(t->preempted > t->steps / 1000);
   EXPECT(t->cached > t->steps / 10);
+  EXPECT(t->resumed > t->steps / 1000);
   EXPECT(t->accepted > t->steps / 1000 && t->drafted > t->accepted);
+  EXPECT(t->vectors > t->steps / 100);
+  EXPECT(t->adapted > t->requests / 20 && t->by_model > t->steps / 100);
   EXPECT(t->failures > 0 && t->requests > t->steps / 50);
   if (getenv("ENGINE_STEPS"))
     printf("%lld steps, %lld requests, %lld preempted, %lld tokens cached, %lld of %lld drafts "
