@@ -24,10 +24,38 @@ const LlmNameRow llm_names[] = {
 #include "models/names.def"
     {NAMES_NONE, 0, 0, NULL}};
 
-const LlmArch *llm_arch_of_class(Str name) {
+// A class is a stem and one of these; an encoder's other heads are not used.
+typedef struct ClassEnd {
+  const char *end;
+  LlmClass what;
+  bool encoder;  // of encoders alone
+} ClassEnd;
+static const ClassEnd class_end[] = {{"ForCausalLM", LLM_CLASS_LOGITS, false},
+                                     {"LMHeadModel", LLM_CLASS_LOGITS, false},
+                                     {"ForSequenceClassification", LLM_CLASS_SCORES, false},
+                                     {"ForMaskedLM", LLM_CLASS_BASE, true},
+                                     {"ForPreTraining", LLM_CLASS_BASE, true},
+                                     {"Model", LLM_CLASS_BASE, false}};
+
+static Str stem_of(Str name, const ClassEnd **out) {
+  *out = NULL;
+  for (int64_t i = 0; i < ARRAY_LEN(class_end); i++)
+    if (str_ends(name, class_end[i].end)) {
+      *out = &class_end[i];
+      return (Str){name.p, name.n - (int64_t)strlen(class_end[i].end)};
+    }
+  return name;
+}
+
+const LlmArch *llm_arch_of_class(Str name, LlmClass *out) {
+  const ClassEnd *end, *other;
+  Str stem = stem_of(name, &end);
+  *out = end ? end->what : LLM_CLASS_LOGITS;
   for (int i = 0; i < llm_narch; i++)
-    for (int k = 0; k < LLM_HF_CLASSES && llm_arch[i].hf[k]; k++)
-      if (str_is(name, llm_arch[i].hf[k])) return &llm_arch[i];
+    for (int k = 0; k < LLM_HF_CLASSES && llm_arch[i].hf[k]; k++) {
+      bool fits = end && (end->encoder ? llm_arch[i].encoder : true);
+      if (fits && str_eq(stem, stem_of(str_of(llm_arch[i].hf[k]), &other))) return &llm_arch[i];
+    }
   return NULL;
 }
 

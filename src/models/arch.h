@@ -36,9 +36,13 @@ typedef enum {
   NAMES_BLOOM,
   NAMES_FALCON2,
   NAMES_MAMBA2,
+  NAMES_BERT,
+  NAMES_ROBERTA,
+  NAMES_DISTILBERT,
   NAMES_GGUF,
   NAMES_GGUF_POST,
-  NAMES_GGUF_FALCON2
+  NAMES_GGUF_FALCON2,
+  NAMES_GGUF_BERT
 } LlmNames;
 typedef struct LlmNameRow {
   LlmNames family;
@@ -71,6 +75,7 @@ typedef enum {
   BLOCK_SANDWICH,
   BLOCK_PARALLEL,
   BLOCK_PARALLEL2,
+  BLOCK_SUM,   // behind both, of the sum with what went in
   BLOCK_MIXER  // one norm and a mixer, no feed-forward part
 } LlmBlock;
 // Which layers have a window, where the configuration does not list them.
@@ -137,11 +142,17 @@ struct LlmArch {
   LlmMoeKind moe;
   LlmMixer mixer;
   bool q_gate, sinks, alibi;
+  bool encoder;     // tokens see those behind them, too; it generates nothing
+  bool pad_offset;  // positions are counted from pad_token_id + 1
+  bool types;       // a table of the two halves of a pair
+  LlmHead pooler;   // what is in front of a classifier
 };
 extern const LlmArch llm_arch[];
 extern const int llm_narch;
-const LlmArch *llm_arch_of_class(Str name);  // NULL: none
-const LlmArch *llm_arch_of_gguf(Str name);   // the first of that name; NULL: none
+// What a class computes, by the end of its name.
+typedef enum { LLM_CLASS_LOGITS, LLM_CLASS_BASE, LLM_CLASS_SCORES } LlmClass;
+const LlmArch *llm_arch_of_class(Str name, LlmClass *out);  // NULL: none
+const LlmArch *llm_arch_of_gguf(Str name);                  // the first of that name; NULL: none
 
 // ---- from files to a spec ---- Each fills what the tensors do not decide.
 MUST_USE tenon_status llm_spec_of_config(Arena *a, Str config, const LlmOpenOptions *o, Diag *d,

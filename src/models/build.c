@@ -97,6 +97,7 @@ Node *lm_rows(Build *b, LlmRole role, Node *ids) {
 Node *lm_linear(Build *b, Node *x, LlmRole role) {
   bool in_out = b->s->in_out && llm_role[role].place != LLM_OF_MODEL;
   Node *y = in_out ? N(b->g, mat_mul, x, lm_weight(b, role, LLM_WEIGHT)) : lm_product(b, x, role);
+  y = lm_adapted(b, x, y, role);
   return lm_has(b, role, LLM_BIAS) ? N(b->g, add, y, lm_weight(b, role, LLM_BIAS)) : y;
 }
 
@@ -141,6 +142,8 @@ static Node *input(Build *b, DType t, int rank, const Dim *dims, const char *nam
   return n;
 }
 
+static bool embeds(const Build *b) { return b->paged && (b->o->embed || llm_headless(b->s)); }
+
 static void make_inputs(Build *b) {
   Graph *g = b->g;
   Dim rows = ie_sym(&g->dims, STR("T"), 1, LLM_SIZE_MAX);
@@ -153,12 +156,22 @@ static void make_inputs(Build *b) {
     b->seq = input(b, DT_I32, 1, &rows, "seq");
     b->slot = input(b, DT_I32, 1, &rows, "slot");
     b->table = input(b, DT_I32, 2, table, "table");
-    b->out = input(b, DT_I32, 1, &wanted, "out");
+    if (!llm_headless(b->s)) b->out = input(b, DT_I32, 1, &wanted, "out");
+    if (llm_state_bytes(b->s)) {
+      b->from = input(b, DT_I32, 1, table, "from");
+      b->to = input(b, DT_I32, 1, table, "to");
+    }
+    if (b->s->encoder) {
+      b->last = input(b, DT_I32, 1, &rows, "last");
+      b->type = input(b, DT_I32, 1, &rows, "type");
+    }
+    Dim picked = ie_sym(&g->dims, STR("E"), 0, LLM_SIZE_MAX);
+    if (embeds(b)) b->pick = input(b, DT_I32, 1, &picked, "pick");
+    if (b->o->adapters) b->adapter = input(b, DT_I32, 1, &rows, "adapter");
   } else {
     Node *n = N(g, size, b->ids);
     b->pos = N(g, range, node_i64(g, 0), n, node_i64(g, 1));
   }
-  b->position = NA(g, cast, (&(cast_attrs){.to = DT_F32}), b->pos);
 }
 
 // ---- layers ----
@@ -172,8 +185,15 @@ static Node *joined(Build *b, Node *x, Node *y) {
   return N(b->g, add, x, lm_scale(b, y, b->s->residual_scale));
 }
 
+// Norms behind both parts, of the sums.
+static Node *layer_of_sums(Build *b, Node *x) {
+  x = lm_norm(b, joined(b, x, mixer(b, x)), LLM_ROLE_attn_post_norm);
+  return lm_norm(b, joined(b, x, lm_ffn(b, x)), LLM_ROLE_ffn_post_norm);
+}
+
 static Node *layer(Build *b, Node *x) {
   const LlmSpec *s = b->s;
+  if (s->norm_sum) return layer_of_sums(b, x);
   bool ffn = s->layer[b->layer].ffn != LLM_NO_FFN;
   Node *in = s->attn_norm ? lm_norm(b, x, LLM_ROLE_attn_norm) : x;
   Node *a = mixer(b, in);
@@ -187,29 +207,67 @@ static Node *layer(Build *b, Node *x) {
   return joined(b, y, f);
 }
 
+// Rows of the table of positions.
+static Node *place(Build *b) {
+  if (!b->s->position_offset) return b->pos;
+  DType t = b->paged ? DT_I32 : DT_I64;
+  return N(b->g, add, b->pos, node_scalar(b->g, t, (double)b->s->position_offset));
+}
+
 static Node *embedded(Build *b) {
   const LlmSpec *s = b->s;
   Node *x = lm_scale(b, lm_rows(b, LLM_ROLE_embed, b->ids), s->embed_scale);
-  if (s->positions) x = N(b->g, add, x, lm_rows(b, LLM_ROLE_positions, b->pos));
+  if (s->types) {
+    Node *type = b->paged ? b->type : N(b->g, sub, b->ids, b->ids);
+    x = N(b->g, add, x, lm_rows(b, LLM_ROLE_types, type));
+  }
+  if (s->positions) x = N(b->g, add, x, lm_rows(b, LLM_ROLE_positions, place(b)));
   return s->embed_norm ? lm_norm(b, x, LLM_ROLE_embed_norm) : x;
+}
+
+static Node *chosen(Build *b, Node *x, Node *which) {
+  if (b->paged) x = NA(b->g, gather, (&(gather_attrs){.axis = 0}), x, which);
+  return b->s->final_norm ? lm_norm(b, x, LLM_ROLE_final_norm) : x;
+}
+
+// Of rows that stand for their texts.
+static Node *scores(Build *b, Node *x) {
+  if (b->s->pooler) x = lm_linear(b, x, LLM_ROLE_pooler);
+  if (b->s->pooler == LLM_HEAD_TANH) x = N(b->g, tanh, x);
+  if (b->s->pooler == LLM_HEAD_RELU) x = N(b->g, relu, x);
+  return lm_linear(b, x, LLM_ROLE_classifier);
+}
+
+static void result(Build *b, Node *y, const char *name) {
+  vec_push(&b->g->scratch, &b->result, y);
+  vec_push(&b->g->scratch, &b->name, name);
 }
 
 static Node *logits(Build *b, Node *x) {
   const LlmSpec *s = b->s;
-  if (b->paged) x = NA(b->g, gather, (&(gather_attrs){.axis = 0}), x, b->out);
-  x = lm_norm(b, x, LLM_ROLE_final_norm);
-  if (b->o->hidden) return x;
+  x = chosen(b, x, b->out);
   Node *y = lm_product(b, x, s->tied ? LLM_ROLE_embed : LLM_ROLE_head);
   if (s->head_bias) y = N(b->g, add, y, lm_weight(b, LLM_ROLE_head, LLM_BIAS));
   return lm_cap(b, lm_scale(b, y, s->logits_scale), s->logits_cap);
 }
 
-static void finish(Build *b, Node *y) {
+static void results(Build *b, Node *x) {
+  bool plain = !b->paged && (b->o->hidden || llm_headless(b->s));
+  if (!llm_headless(b->s) && !plain) result(b, logits(b, x), "logits");
+  if (!plain && !embeds(b)) return;
+  Node *rows = chosen(b, x, b->pick);
+  result(b, rows, "hidden");
+  if (b->s->classify && !plain) result(b, scores(b, rows), "scores");
+}
+
+static void finish(Build *b) {
   Graph *g = b->g;
   if (g->status) return;
-  Body *main = body_new(g, "main", b->param.n, b->param.v, 1, &y);
+  int64_t named = b->name.n;
+  for (int64_t i = 0; i < b->next.n; i++) vec_push(&g->scratch, &b->result, b->next.v[i]);
+  Body *main = body_new(g, "main", b->param.n, b->param.v, b->result.n, b->result.v);
   if (g->status) return;
-  main->result_name[0] = b->o->hidden ? "hidden" : "logits";
+  for (int64_t i = 0; i < named; i++) main->result_name[i] = b->name.v[i];
   g->main = main;
   g->body.n--;  // main is not among the bodies of control flow
 }
@@ -219,15 +277,19 @@ tenon_status llm_build(const LlmModel *m, const LlmBuildOptions *o, Graph *g) {
   Build b = {.g = g, .m = m, .s = &m->spec, .o = o ? o : &plain, .layer = -1};
   b.paged = b.o->form == LLM_PAGED;
   make_inputs(&b);
+  b.position = NA(g, cast, (&(cast_attrs){.to = DT_F32}), b.pos);
   Node *x = embedded(&b);
   for (b.layer = 0; b.layer < m->spec.layers && !g->status; b.layer++) x = layer(&b, x);
   b.layer = -1;
-  finish(&b, logits(&b, x));
+  results(&b, x);
+  finish(&b);
   return g->status;
 }
 
+bool llm_headless(const LlmSpec *s) { return s->encoder || s->base; }
+
 int64_t llm_page_bytes(const LlmSpec *s, DType kv) {
-  int64_t each = dtype_bits(kv ? kv : DT_F32) / 8, layers = 0;
+  int64_t each = dtype_bits(kv ? kv : DT_F32) / 8, layers = 0, scales = kv == DT_I8 ? 8 : 0;
   for (int64_t i = 0; i < s->layers; i++) layers += s->layer[i].mixer <= LLM_MLA;
-  return layers * LLM_PAGE * s->kv_heads * (s->head_size + s->value_size) * each;
+  return layers * LLM_PAGE * s->kv_heads * ((s->head_size + s->value_size) * each + scales);
 }

@@ -15,10 +15,17 @@ typedef struct Build {
   bool paged;
   int64_t layer;                                  // -1: outside of layers
   Node *ids, *pos, *seq, *slot, *table, *out;     // inputs; those behind ids of paged graphs alone
+  Node *from, *to;                                // ... with recurrent layers
+  Node *last, *type, *pick;                       // ... of encoders, and with embeddings
+  Node *adapter;                                  // ... with adapters
+  Node *begin, *count;                            // i64[S]: a sequence's first row, and its rows
   Node *position;                                 // f32[T]
   Node *cos[LLM_ROPES_MAX], *sin[LLM_ROPES_MAX];  // f32[1, T, dim / 2], made on first use
   Node *slopes;                                   // of ALiBi, f32[heads]
   VEC(Node *) param;                              // inputs, then states
+  VEC(Node *) result;
+  VEC(const char *) name;  // of results
+  VEC(Node *) next;        // what recurrent layers leave in their states
 } Build;
 
 // ---- weights and small pieces (build.c) ----
@@ -46,6 +53,9 @@ Node *lm_rows(Build *b, LlmRole role, Node *ids);  // rows of a matrix of the mo
 // NULL: it is not.
 Node *lm_block_product(Build *b, Node *x, const Weight *w);
 Node *lm_block_rows(Build *b, const Weight *w, Node *ids);
+Node *lm_bytes(Build *b, const Weight *w);  // a matrix as u8[rows, bytes], where it is mapped
+// y, the product of x and the role's matrix, with what the rows' adapters add (build_adapter.c).
+Node *lm_adapted(Build *b, Node *x, Node *y, LlmRole role);
 Node *lm_norm(Build *b, Node *x, LlmRole role);
 Node *lm_act(Build *b, Node *x);
 Node *lm_cap(Build *b, Node *x, double cap);  // cap tanh(x / cap)
@@ -56,6 +66,20 @@ Node *lm_repeat(Build *b, Node *x, int64_t heads, int64_t n, int64_t size);
 Node *lm_attention(Build *b, Node *x);  // LLM_ATTENTION and LLM_MLA (build_attention.c)
 Node *lm_ffn(Build *b, Node *x);        // LLM_DENSE and LLM_MOE (build_ffn.c)
 Node *lm_recurrent(Build *b, Node *x);  // LLM_MAMBA2 and LLM_GATED_DELTA (build_recurrent.c)
+// ---- states of recurrent layers in paged graphs (build_states.c) ----
+// The sequences' states of `heads` parts of `size` elements, f32[S, heads * size]; zeros for those
+// that begin.
+typedef struct LmState {
+  Node *state;  // the slots, as they were
+  int64_t heads, size;
+} LmState;
+Node *lm_state_read(Build *b, const char *letter, int64_t heads, int64_t size, LmState *out);
+void lm_state_write(Build *b, const LmState *s, Node *next);  // the same of after this step
+// x [T, channels] through a convolution of `taps` with w [channels, taps] over each sequence's rows
+// and those before.
+Node *lm_conv_rows(Build *b, Node *x, Node *w, int64_t channels, int64_t taps);
+// Slots of a state are padded to a multiple of this many elements for each head.
+int64_t lm_state_padded(int64_t size);
 // Attention of rows to their sequence; q [T, heads, D], k and v [T, KV heads, D] (build_attend.c).
 Node *lm_attend(Build *b, Node *q, Node *k, Node *v);
 

@@ -4,6 +4,8 @@
 #include "eval/attention.h"
 #include "eval/movement.h"
 #include "eval/norm.h"
+#include "eval/reduce.h"
+#include "eval/scalar.h"
 
 #include <math.h>
 
@@ -65,7 +67,7 @@ static Node *attend_plain(Build *b, Node *q, Node *k, Node *v) {
   Graph *g = b->g;
   int64_t window = s->layer[b->layer].window;
   if (s->sinks) return attend_sinks(b, q, k, v);
-  attention_attrs at = {.is_causal = true,
+  attention_attrs at = {.is_causal = !s->encoder,
                         .q_num_heads = s->heads,
                         .kv_num_heads = s->kv_heads,
                         .scale = s->attention_scale,
@@ -87,28 +89,61 @@ static Node *attend_plain(Build *b, Node *q, Node *k, Node *v) {
 
 // ---- pages ----
 
-static Node *state(Build *b, const char *letter, int64_t size) {
+static Node *state(Build *b, const char *letter, DType t, int64_t size) {
   Graph *g = b->g;
   Dim dims[] = {ie_sym(&g->dims, STR("N"), 1, LLM_SIZE_MAX), ie_const(&g->dims, b->s->kv_heads),
                 ie_const(&g->dims, LLM_PAGE), ie_const(&g->dims, size)};
   const char *name = str_printf(&g->arena, "%s.%lld", letter, (long long)b->layer);
-  Node *n = node_state(g, type_tensor(g, b->o->kv ? b->o->kv : DT_F32, 4, dims), name);
+  Node *n = node_state(g, type_tensor(g, t, 4, dims), name);
   vec_push(&g->arena, &b->param, n);
   return n;
+}
+
+// Keys or values of all sequences, with those of this step.
+typedef struct Cache {
+  Node *all, *scale;  // scale: of i8
+} Cache;
+
+// Codes of -127 to 127 of each head of a row, and its scale: the largest magnitude / 127.  What is
+// below 2^-90 is 0, so that no scale is subnormal.
+static Cache in_8_bits(Build *b, Node *x) {
+  Graph *g = b->g;
+  Node *size = N(g, abs, x), *axis = node_i64s(g, 1, (int64_t[]){2});
+  Node *most = NA(g, reduce_max, (&(reduce_attrs){.keepdims = true}), size, axis);
+  Node *none = N(g, lt, most, lm_number(b, 0x1p-90)), *zero = lm_number(b, 0);
+  Node *scale = N(g, where, none, zero, N(g, div, most, lm_number(b, 127)));
+  Node *by = N(g, where, none, zero, N(g, div, lm_number(b, 127), most));
+  Node *code = N(g, round, N(g, mul, x, by));
+  code = N(g, min, N(g, max, code, lm_number(b, -127)), lm_number(b, 127));
+  return (Cache){NA(g, cast, (&(cast_attrs){.to = DT_I8}), code), scale};
+}
+
+static Cache cached(Build *b, const char *letter, Node *x, int64_t size) {
+  Graph *g = b->g;
+  DType t = b->o->kv ? b->o->kv : DT_F32;
+  Node *all = state(b, letter, t, size);
+  if (t != DT_I8) return (Cache){N(g, kv_append, all, x, b->slot), g->none};
+  Node *scales = state(b, str_printf(&g->arena, "%s_scale", letter), DT_F32, 1);
+  Cache row = in_8_bits(b, x);
+  return (Cache){N(g, kv_append, all, row.all, b->slot),
+                 N(g, kv_append, scales, row.scale, b->slot)};
 }
 
 static Node *attend_paged(Build *b, Node *q, Node *k, Node *v) {
   const LlmSpec *s = b->s;
   Graph *g = b->g;
-  Node *keys = state(b, "k", s->head_size), *values = state(b, "v", s->value_size);
-  keys = N(g, kv_append, keys, k, b->slot);
-  values = N(g, kv_append, values, v, b->slot);
+  Cache keys = cached(b, "k", k, s->head_size), values = cached(b, "v", v, s->value_size);
   paged_attention_attrs at = {.scale = s->attention_scale,
                               .window = s->layer[b->layer].window,
                               .softcap = s->attention_cap};
   Node *sinks = s->sinks ? lm_weight(b, LLM_ROLE_sinks, LLM_WEIGHT) : g->none;
-  Node *src[] = {q, keys, values, b->seq, b->pos, b->table, sinks, s->alibi ? slopes(b) : g->none};
-  Node *y = node_new(g, OP_paged_attention, s->alibi ? 8 : s->sinks ? 7 : 6, src, &at, 1, NULL);
+  // An encoder's row sees all keys of its sequence, which are appended by now.
+  Node *upto = s->encoder ? b->last : b->pos;
+  Node *src[] = {q,          keys.all,    values.all, b->seq,
+                 upto,       b->table,    sinks,      s->alibi ? slopes(b) : g->none,
+                 keys.scale, values.scale};
+  int n = keys.scale != g->none ? 10 : s->alibi ? 8 : s->sinks ? 7 : 6;
+  Node *y = node_new(g, OP_paged_attention, n, src, &at, 1, NULL);
   return RESHAPE(b, y, -1, s->heads * s->value_size);
 }
 

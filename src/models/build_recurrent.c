@@ -1,7 +1,8 @@
 // build_recurrent.c -- recurrent mixers: Mamba-2 and gated delta rules.
 //
 // Both are a causal convolution of a few taps, then a state of key size x value size for each head,
-// which decays, takes a product of key and value, and is read by a query: the op linear_attention.
+// which decays, takes a product of key and value, and is read by a query: the op linear_attention,
+// or ragged_linear_attention over rows of several sequences.
 #include "models/build.h"
 
 #include "eval/activation.h"
@@ -9,11 +10,21 @@
 #include "eval/contract.h"
 #include "eval/movement.h"
 #include "eval/norm.h"
+#include "eval/ragged.h"
 #include "eval/reduce.h"
+
+static Node *silu(Build *b, Node *x) { return NA(b->g, swish, (&(swish_attrs){.alpha = 1}), x); }
 
 // x [T, channels] through the layer's convolution and silu.
 static Node *convolved(Build *b, Node *x, int64_t channels) {
   Graph *g = b->g;
+  if (b->paged) {
+    int64_t taps = b->s->recurrent.conv;
+    Node *rows = RESHAPE(b, lm_weight(b, LLM_ROLE_ssm_conv, LLM_WEIGHT), channels, taps);
+    Node *all = lm_conv_rows(b, x, rows, channels, taps);
+    if (b->s->recurrent.conv_bias) all = N(g, add, all, lm_weight(b, LLM_ROLE_ssm_conv, LLM_BIAS));
+    return silu(b, all);
+  }
   Node *w =
       RESHAPE(b, lm_weight(b, LLM_ROLE_ssm_conv, LLM_WEIGHT), channels, 1, b->s->recurrent.conv);
   Node *src[] = {RESHAPE(b, TRANSPOSE(b, x, 1, 0), 1, channels, -1), w, g->none};
@@ -32,7 +43,26 @@ typedef struct Scan {
 
 static Node *rows(Build *b, Node *x, int64_t width) { return RESHAPE(b, x, 1, -1, width); }
 
+// Rows of several sequences.
+static Node *scanned_rows(Build *b, const Scan *s, int64_t key_size) {
+  Graph *g = b->g;
+  LmState state;
+  Node *past = lm_state_read(b, "s", s->heads, key_size * s->size, &state);
+  ragged_linear_attention_attrs at = {.scale = s->scale};
+  Node *src[] = {RESHAPE(b, s->q, -1, s->heads, key_size),
+                 RESHAPE(b, s->k, -1, s->heads, key_size),
+                 RESHAPE(b, s->v, -1, s->heads, s->size),
+                 RESHAPE(b, past, -1, s->heads, key_size, s->size),
+                 b->seq,
+                 RESHAPE(b, s->decay, -1, s->heads),
+                 s->beta ? RESHAPE(b, s->beta, -1, s->heads) : g->none};
+  Node *y = node_new(g, OP_ragged_linear_attention, s->beta ? 7 : 6, src, &at, 2, NULL);
+  lm_state_write(b, &state, RESHAPE(b, node_proj(g, y, 1), -1, s->heads * key_size * s->size));
+  return node_proj(g, y, 0);
+}
+
 static Node *scanned(Build *b, const Scan *s, int64_t key_size) {
+  if (b->paged) return scanned_rows(b, s, key_size);
   Graph *g = b->g;
   enum { GATED = 1, GATED_DELTA = 3 };
   linear_attention_attrs at = {.q_num_heads = s->heads,
@@ -50,8 +80,6 @@ static Node *scanned(Build *b, const Scan *s, int64_t key_size) {
   Node *y = node_new(g, OP_linear_attention, s->beta ? 6 : 5, src, &at, 2, NULL);
   return RESHAPE(b, node_proj(g, y, 0), -1, s->heads, s->size);
 }
-
-static Node *silu(Build *b, Node *x) { return NA(b->g, swish, (&(swish_attrs){.alpha = 1}), x); }
 
 // A decay of Hugging Face's files is a logarithm; GGUF has minus its exponential.
 static Node *decay_of(Build *b) {
@@ -145,10 +173,5 @@ static Node *delta(Build *b, Node *x) {
 }
 
 Node *lm_recurrent(Build *b, Node *x) {
-  if (b->paged)
-    return graph_fail(
-        b->g, TENON_EUNSUPPORTED, NOWHERE,
-        "models with recurrent layers cannot generate yet; `tenon run` computes whole "
-        "sequences");
   return b->s->layer[b->layer].mixer == LLM_MAMBA2 ? mamba2(b, x) : delta(b, x);
 }

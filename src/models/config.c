@@ -58,6 +58,7 @@ static const KeyRow *row_of(Str name) {
 static bool is_neutral(const Json *j, const char *neutral) {
   if (j->kind == JSON_NULL || (j->kind == JSON_BOOL && !j->b)) return true;
   if (!neutral || !*neutral) return false;
+  if (!strcmp(neutral, "any")) return true;
   if (j->kind == JSON_BOOL) return !strcmp(neutral, "true");
   if (j->kind == JSON_ARRAY) return !j->n && !strcmp(neutral, "[]");
   if (j->kind != JSON_INT && j->kind != JSON_FLOAT) return false;
@@ -92,7 +93,7 @@ static tenon_status find_arch(Config *c, const Json *root) {
     return config_fail(c, TENON_EUNSUPPORTED,
                        "config.json must name one class in the list 'architectures'");
   Str name = classes->item[0].s;
-  c->arch = llm_arch_of_class(name);
+  c->arch = llm_arch_of_class(name, &c->what);
   if (c->arch) return TENON_OK;
   const char **known = arena_array(c->arena, const char *, llm_narch);
   for (int i = 0; i < llm_narch; i++) known[i] = llm_arch[i].hf[0];

@@ -10,6 +10,7 @@ typedef struct Config {
   Diag *d;
   tenon_status status;  // sticky
   const LlmArch *arch;
+  LlmClass what;
   const Json *value[CFG_KEYS];  // NULL: absent or null
   const char *name[CFG_KEYS];   // as the file spells it
   bool asked[CFG_KEYS];

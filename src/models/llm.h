@@ -44,6 +44,10 @@ typedef enum { LLM_GROUP_MAX, LLM_GROUP_TOP2 } LlmGroupRank;
 typedef enum { LLM_QKV_APART, LLM_QKV_CONCAT, LLM_QKV_BY_HEAD, LLM_QKV_BY_GROUP } LlmQkv;
 // A fused product of gate and up: apart; one behind the other; alternating.
 typedef enum { LLM_UP_APART, LLM_UP_CONCAT, LLM_UP_INTERLEAVED } LlmGateUp;
+// What a classifier has in front of it: nothing; a product and tanh; a product and relu.
+typedef enum { LLM_HEAD_PLAIN, LLM_HEAD_TANH, LLM_HEAD_RELU } LlmHead;
+// How the rows of a text become one vector, where the files say so.
+typedef enum { LLM_POOL_UNSAID, LLM_POOL_MEAN, LLM_POOL_FIRST, LLM_POOL_LAST } LlmPooling;
 
 // Rotary positions: angle i of position p is p * inv_freq[i], and sines and cosines are multiplied
 // by `factor`.
@@ -125,6 +129,15 @@ typedef struct LlmSpec {
   double embed_scale, residual_scale, attention_scale, logits_scale;  // factors
   double attention_cap, logits_cap;                                   // soft caps; 0: none
   bool tied;                                                          // the head is the embedding
+  bool encoder;             // tokens see those behind them, too; there are no logits
+  bool base;                // a decoder without a head: no logits either
+  bool norm_sum;            // norms behind both parts, each of the sum with what went in
+  bool final_norm;          // ... of the last layer's result
+  int64_t types;            // rows of the table of the halves of a pair; 0: none
+  int64_t position_offset;  // row of the first position
+  bool classify;            // there is a classifier: of the first row of an encoder, else the last
+  int64_t labels;           // its scores
+  LlmHead pooler;
   LlmRope rope[LLM_ROPES_MAX];
   LlmLayer *layer;  // [layers]
   LlmMoe moe;
@@ -146,6 +159,7 @@ typedef struct LlmModel {
   Arena arena;  // of all that follows
   LlmSpec spec;
   LlmGeneration generation;
+  LlmPooling pooling;
   const char *path;    // as given
   const char *folder;  // of a folder: where tokenizer.json and the template are; NULL: a GGUF file
   const struct GgufFile *gguf;  // metadata with tokenizer and template; NULL: a folder
@@ -175,23 +189,42 @@ void llm_close(LlmModel *m);  // NULL is fine; after all graphs that were built 
 // LLM_PLAIN: one sequence as a whole.  Input ids i32[T]; result logits f32[T, V].
 // LLM_PAGED: rows are tokens of any sequences.  Inputs ids, pos, seq, slot i32[T], table i32[S, P],
 //   out i32[R]; then for each layer L with attention the states k.L [N, H, 32, D] and v.L
-//   [N, H, 32, Dv], written in place.  Result: logits f32[R, V].  Recurrent layers have no paged
-//   form yet: TENON_EUNSUPPORTED.
+//   [N, H, 32, Dv], written in place.  Result: logits f32[R, V].
+//   With recurrent layers also the inputs from and to, i32[S], behind `out`: sequence s goes on
+//   from slot from[s] of the states (-1: zeros) and leaves its own in slot to[s].  Such a layer has
+//   the states c.L (rows that its convolution still needs) and s.L, of M slots, whose next versions
+//   are further results.
+//   With `embed` also the input pick i32[E], rows whose hidden states are wanted, behind them all,
+//   and the result hidden f32[E, hidden size]; with a classifier scores f32[E, labels], too.
+//   With `adapters` also the input adapter i32[T] behind them all, each row's adapter (-1: none),
+//   and states that hold them (adapter.h).
+// Encoders: LLM_PLAIN gives hidden f32[T, hidden size].  LLM_PAGED has inputs ids, pos, seq, slot,
+//   table, last, type, pick: row t sees its sequence's keys up to position last[t], so all rows of
+//   a sequence are in one step, and what is in its pages does not outlive the step.
 typedef enum { LLM_PLAIN, LLM_PAGED } LlmForm;
 // What products take of their activations where weights are in ggml's block types.
 typedef enum { LLM_ACTIVATIONS_F32, LLM_ACTIVATIONS_INT8 } LlmActivations;
 typedef struct LlmBuildOptions {
   LlmForm form;
-  DType kv;  // of the states: DT_F32 (0, too), DT_F16, DT_BF16
+  DType kv;  // of the states: DT_F32 (0, too), DT_F16, DT_BF16, or DT_I8 with a scale for each head
+             // of a token, in the states k_scale.L and v_scale.L [N, H, 32, 1]
   LlmActivations activations;
-  bool hidden;  // the result is the last layer's normed hidden state instead of logits
+  bool in_place;           // products read matrices of 16 bits as the files have them; else their
+                           // casts to f32, which compilers fold
+  bool hidden;             // the result is the last layer's normed hidden state instead of logits
+  bool embed;              // of LLM_PAGED: hidden states of chosen rows; encoders always
+  int64_t adapters, rank;  // of LLM_PAGED: room for so many, of at most this rank
 } LlmBuildOptions;
 // Builds into an empty graph (graph_create); errors are the graph's.  Weights are constants that
 // point into the mapped files, so the model must outlive the graph.
 MUST_USE tenon_status llm_build(const LlmModel *m, const LlmBuildOptions *o, Graph *g);
 
+// True where there are no logits: encoders, and decoders without a head.
+bool llm_headless(const LlmSpec *s);
 // Bytes of KV cache that one page of a paged graph takes, all layers together.
 int64_t llm_page_bytes(const LlmSpec *s, DType kv);
+// Bytes of one sequence's state, all recurrent layers together; 0: there are none.
+int64_t llm_state_bytes(const LlmSpec *s);
 // What the model is, a line at a time, for `tenon inspect`: text lives for the call.
 typedef void LlmFactFn(void *ctx, const char *key, const char *text);
 void llm_facts(const LlmModel *m, LlmFactFn *fn, void *ctx);

@@ -4,6 +4,7 @@
 // them.  A folder's weights are those of its index, else of its one safetensors file.
 #include "models/arch.h"
 
+#include "base/json.h"
 #include "frontends/gguf/gguf.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 // ---- recognising ----
 
 typedef struct FolderNames {
-  bool config, index, generation;
+  bool config, index, generation, modules;
   int64_t nweights;
   char weights[256];  // the first by name
 } FolderNames;
@@ -21,6 +22,7 @@ static void note_name(void *ctx, const char *name) {
   f->config |= !strcmp(name, "config.json");
   f->index |= !strcmp(name, "model.safetensors.index.json");
   f->generation |= !strcmp(name, "generation_config.json");
+  f->modules |= !strcmp(name, "modules.json");
   if (!str_ends(str_of(name), ".safetensors")) return;
   if (!f->nweights++ || strcmp(name, f->weights) < 0)
     snprintf(f->weights, sizeof f->weights, "%s", name);
@@ -82,6 +84,60 @@ static tenon_status read_generation(LlmModel *m, Str text, const LlmOpenOptions 
   return llm_generation_of(text, d, &m->arena, &m->generation);
 }
 
+// ---- sentence-transformers: modules.json, and what its modules say ----
+
+static tenon_status read_pooling(LlmModel *m, Str text, const LlmOpenOptions *o, Diag *d) {
+  static const struct {
+    const char *key;
+    LlmPooling pooling;
+  } mode[] = {{"pooling_mode_cls_token", LLM_POOL_FIRST},
+              {"pooling_mode_mean_tokens", LLM_POOL_MEAN},
+              {"pooling_mode_lasttoken", LLM_POOL_LAST},
+              {"pooling_mode_max_tokens", LLM_POOL_UNSAID},
+              {"pooling_mode_mean_sqrt_len_tokens", LLM_POOL_UNSAID},
+              {"pooling_mode_weightedmean_tokens", LLM_POOL_UNSAID}};
+  Json j;
+  int64_t given = 0;
+  (void)o;
+  TRY(json_parse(&m->arena, text, d, &j));
+  for (int64_t i = 0; i < ARRAY_LEN(mode); i++) {
+    const Json *on = json_get(&j, mode[i].key);
+    if (!on || on->kind != JSON_BOOL || !on->b) continue;
+    if (!mode[i].pooling || given++)
+      return fail(d, TENON_EUNSUPPORTED, NOWHERE, "'%s'%s is not supported", mode[i].key,
+                  mode[i].pooling ? " beside another way of pooling" : "");
+    m->pooling = mode[i].pooling;
+  }
+  return TENON_OK;
+}
+
+// A folder's name in modules.json, which must stay within the model's folder.
+static bool is_inside(Str path) {
+  bool dots = false;
+  for (int64_t i = 1; i < path.n; i++) dots |= path.p[i] == '.' && path.p[i - 1] == '.';
+  return path.n > 0 && path.n < 200 && path.p[0] != '/' && !dots &&
+         !memchr(path.p, 0, (size_t)path.n);
+}
+
+static tenon_status read_modules(LlmModel *m, Str text, const LlmOpenOptions *o, Diag *d) {
+  Json j;
+  TRY(json_parse(&m->arena, text, d, &j));
+  if (j.kind != JSON_ARRAY) return fail(d, TENON_EFORMAT, NOWHERE, "modules.json is not a list");
+  for (int64_t i = 0; i < j.n; i++) {
+    const Json *type = json_get(&j.item[i], "type"), *path = json_get(&j.item[i], "path");
+    if (!type || type->kind != JSON_STRING || !path || path->kind != JSON_STRING)
+      return fail(d, TENON_EFORMAT, NOWHERE, "module %lld of modules.json has no type and path",
+                  (long long)i);
+    if (str_ends(type->s, ".Transformer") || str_ends(type->s, ".Normalize")) continue;
+    if (!str_ends(type->s, ".Pooling") || !is_inside(path->s))
+      return fail(d, TENON_EUNSUPPORTED, NOWHERE, "the module '%.*s' in '%.*s' is not supported",
+                  STR_ARG(type->s), STR_ARG(path->s));
+    const char *name = str_printf(&m->arena, "%.*s/config.json", STR_ARG(path->s));
+    TRY(with_text(m, name, read_pooling, o, d));
+  }
+  return TENON_OK;
+}
+
 // One file of weights, or the index of several, as the frontends read it.
 static tenon_status read_tensors(LlmModel *m, const char *path, const Frontend *f,
                                  const LlmOpenOptions *o, Diag *d) {
@@ -117,6 +173,7 @@ static tenon_status open_folder(LlmModel *m, const FolderNames *names, const Llm
                 (long long)names->nweights);
   TRY(with_text(m, "config.json", read_config, o, d));
   if (names->generation) TRY(with_text(m, "generation_config.json", read_generation, o, d));
+  if (names->modules) TRY(with_text(m, "modules.json", read_modules, o, d));
   const char *file = names->index ? "model.safetensors.index.json" : names->weights;
   return read_tensors(m, str_printf(&m->arena, "%s/%s", m->path, file),
                       names->index ? &frontend_index : &frontend_safetensors, o, d);

@@ -64,7 +64,11 @@ void llm_facts(const LlmModel *m, LlmFactFn *fn, void *ctx) {
     line(&p, "experts", "%lld of %lld, %lld a token%s", (long long)s->moe.experts,
          (long long)s->moe.size, (long long)s->moe.top_k, s->moe.shared ? ", one shared" : "");
   line(&p, "norm", "%s, epsilon %g", s->norm == LLM_RMS ? "RMS" : "layer", s->epsilon);
-  line(&p, "head", "%s", s->tied ? "the embedding" : "its own");
+  if (s->classify) line(&p, "scores", "%lld", (long long)s->labels);
+  if (llm_headless(s))
+    line(&p, "head", "none: it embeds");
+  else
+    line(&p, "head", "%s", s->tied ? "the embedding" : "its own");
   line(&p, "weights", "%lld bytes", (long long)m->weight_bytes);
   line(&p, "bytes a token", "%lld of weights", (long long)m->token_bytes);
   line(&p, "cache", "%lld bytes a token in f32", (long long)(llm_page_bytes(s, DT_F32) / LLM_PAGE));

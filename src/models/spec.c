@@ -24,10 +24,12 @@ bool llm_act_of(Str name, LlmAct *out) {
 }
 
 static void norms_of_block(LlmBlock b, LlmSpec *s) {
-  s->attn_norm = b != BLOCK_POST;
-  s->attn_post_norm = b == BLOCK_POST || b == BLOCK_SANDWICH;
+  s->norm_sum = b == BLOCK_SUM;
+  s->attn_norm = b != BLOCK_POST && !s->norm_sum;
+  s->attn_post_norm = b == BLOCK_POST || b == BLOCK_SANDWICH || s->norm_sum;
   s->ffn_norm = b == BLOCK_PRE || b == BLOCK_SANDWICH || b == BLOCK_PARALLEL2;
-  s->ffn_post_norm = b == BLOCK_POST || b == BLOCK_SANDWICH;
+  s->ffn_post_norm = s->attn_post_norm;
+  s->final_norm = !s->norm_sum;
   s->parallel = b == BLOCK_PARALLEL || b == BLOCK_PARALLEL2;
 }
 
@@ -42,6 +44,8 @@ void llm_spec_of_row(Arena *a, const LlmArch *row, LlmSpec *s) {
                  .embed_norm = row->embed_norm,
                  .q_gate = row->q_gate,
                  .sinks = row->sinks,
+                 .encoder = row->encoder,
+                 .pooler = row->pooler,
                  .alibi = row->alibi,
                  .act = row->act,
                  .gated = row->gated,
@@ -178,7 +182,9 @@ tenon_status llm_spec_verify(const LlmSpec *s, Diag *d) {
                      {"hidden size", s->hidden, 1, LLM_SIZE_MAX},
                      {"number of layers", s->layers, 1, LLM_LAYERS_MAX},
                      {"context", s->context, 1, LLM_SIZE_MAX},
-                     {"number of learned positions", s->positions, 0, LLM_SIZE_MAX}};
+                     {"number of learned positions", s->positions, 0, LLM_SIZE_MAX},
+                     {"row of the first position", s->position_offset, 0, LLM_SIZE_MAX},
+                     {"number of halves of a pair", s->types, 0, 1 << 16}};
   TRY(check_bounds(b, ARRAY_LEN(b), d));
   TRY(verify_numbers(s, d));
   if (has_ffn(s, LLM_DENSE))
@@ -186,6 +192,9 @@ tenon_status llm_spec_verify(const LlmSpec *s, Diag *d) {
   if (has_ffn(s, LLM_MOE)) TRY(verify_moe(s, d));
   if (has_mixer(s, LLM_ATTENTION) || has_mixer(s, LLM_MLA)) TRY(verify_attention(s, d));
   if (has_mixer(s, LLM_MLA)) TRY(verify_mla(s, d));
+  if (s->positions && s->context + s->position_offset > s->positions)
+    return fail(d, TENON_EFORMAT, NOWHERE, "%lld positions from row %lld on, of a table of %lld",
+                (long long)s->context, (long long)s->position_offset, (long long)s->positions);
   if (has_mixer(s, LLM_MAMBA2) || has_mixer(s, LLM_GATED_DELTA)) TRY(verify_recurrent(s, d));
   return TENON_OK;
 }

@@ -107,6 +107,21 @@ static void read_block(Config *c, LlmSpec *s) {
     config_fail(c, TENON_EUNSUPPORTED, "Falcon with 'alibi' is not supported");
 }
 
+// What comes with a class that has no head for tokens.
+static void read_class(Config *c, LlmSpec *s) {
+  s->classify = c->what == LLM_CLASS_SCORES;
+  s->base = !s->encoder && c->what != LLM_CLASS_LOGITS;
+  if (!s->encoder) return;
+  if (s->row->types) s->types = config_int(c, CFG_type_vocab_size, 2, 1, 1 << 16);
+  Str how = config_word(c, CFG_position_embedding_type, "absolute");
+  if (!str_is(how, "absolute"))
+    config_fail(c, TENON_EUNSUPPORTED, "positions of type '%.*s' are not supported", STR_ARG(how));
+  int64_t pad = config_int(c, CFG_pad_token_id, s->row->pad_offset ? 1 : 0, 0, LLM_SIZE_MAX);
+  if (!s->row->pad_offset) return;
+  s->position_offset = pad + 1;
+  s->context = s->positions - s->position_offset;
+}
+
 // ---- experts ----
 
 static void read_moe_deepseek(Config *c, LlmSpec *s) {
@@ -178,6 +193,22 @@ static bool layer_is(const Json *types, int64_t i, const char *what) {
   return types->item[i].kind == JSON_STRING && str_is(types->item[i].s, what);
 }
 
+// sliding_window_pattern: every nth layer has no window, with 0 none has one; or a letter for each
+// layer of a period, L with and G without one, where the last layer has none.
+static bool by_pattern(Config *c, const LlmSpec *s, int64_t i) {
+  const Json *j = config_json(c, CFG_sliding_window_pattern);
+  if (!j || j->kind != JSON_STRING) {
+    int64_t n = config_int(c, CFG_sliding_window_pattern, s->row->pattern, 0, LLM_LAYERS_MAX);
+    return n > 0 && (i + 1) % n != 0;
+  }
+  for (int64_t k = 0; k < MAX(j->s.n, 1); k++)
+    if (!j->s.n || !strchr("LG", j->s.p[k]) || !j->s.p[k]) {
+      config_fail(c, TENON_EFORMAT, "'sliding_window_pattern' of config.json must be of L and G");
+      return false;
+    }
+  return i + 1 < s->layers && j->s.p[i % j->s.n] == 'L';
+}
+
 // The list of the file, else the pattern of the row.
 static void read_windows(Config *c, LlmSpec *s) {
   const LlmArch *a = s->row;
@@ -187,20 +218,19 @@ static void read_windows(Config *c, LlmSpec *s) {
   int64_t from = a->windows == WINDOW_FROM_LAYER
                      ? config_int(c, CFG_max_window_layers, 28, 0, LLM_SIZE_MAX)
                      : 0;
-  int64_t nth = a->windows == WINDOW_PATTERN
-                    ? config_int(c, CFG_sliding_window_pattern, a->pattern, 1, LLM_LAYERS_MAX)
-                    : 0;
   const Json *types = a->windows == WINDOW_ALL ? NULL : config_json(c, CFG_layer_types);
   if (types && (types->kind != JSON_ARRAY || types->n != s->layers)) {
     config_fail(c, TENON_EFORMAT, "layer_types must list %lld layers", (long long)s->layers);
     return;
   }
+  // A list makes the pattern void, which some files have besides.
+  if (types && a->windows == WINDOW_PATTERN) config_json(c, CFG_sliding_window_pattern);
   for (int64_t i = 0; i < s->layers; i++) {
     bool yes = true;
     if (types)
       yes = layer_is(types, i, "sliding_attention");
     else if (a->windows == WINDOW_PATTERN)
-      yes = (i + 1) % nth != 0;
+      yes = by_pattern(c, s, i);
     else if (a->windows == WINDOW_FROM_LAYER)
       yes = i >= from;
     else if (a->windows == WINDOW_NO_ROPE)
@@ -305,6 +335,7 @@ tenon_status llm_spec_of_config(Arena *a, Str text, const LlmOpenOptions *o, Dia
   s->head_bias = bias(&c, &c.arch->head_bias);
   read_qk_norm(&c, s);
   read_block(&c, s);
+  read_class(&c, s);
   read_scales(&c, s);
   TRY(c.status);
   TRY(llm_spec_layers(a, s, d));

@@ -161,6 +161,11 @@ static void read_sizes(Meta *t, LlmSpec *s) {
   if (s->row->learned_positions) s->positions = s->context;
   s->tied = !llm_has(t->m, LLM_ROLE_head, LLM_WEIGHT, -1);
   s->head_bias = llm_has(t->m, LLM_ROLE_head, LLM_BIAS, -1);
+  if (!s->encoder) return;
+  const Weight *types = weights_find(t->m->weights, STR("token_types.weight"));
+  s->types = types && types->rank == 2 ? types->dims[0] : 0;
+  s->classify = llm_has(t->m, LLM_ROLE_classifier, LLM_WEIGHT, -1);
+  if (!llm_has(t->m, LLM_ROLE_pooler, LLM_WEIGHT, -1)) s->pooler = LLM_HEAD_PLAIN;
 }
 
 static void read_heads(Meta *t, LlmSpec *s) {
@@ -313,8 +318,12 @@ static void read_scaling(Meta *t, LlmRopeScaling *r) {
   else
     bad(t, TENON_EUNSUPPORTED, "the scaling '%.*s' of rotary positions is not supported",
         STR_ARG(type->s));
-  double attn = number(t, GK_rope_attn_factor, -1);
-  if (r->type == ROPE_LONGROPE) r->attention_factor = attn;
+  ask(t, GK_rope_attn_factor);
+  if (r->type == ROPE_YARN) {
+    r->attention_factor = number(t, GK_rope_yarn_attn, -1);
+    if (number(t, GK_rope_yarn_ext, 1) != 1)
+      bad(t, TENON_EUNSUPPORTED, "a yarn_ext_factor other than 1 is not supported");
+  }
   r->beta_fast = number(t, GK_rope_beta_fast, 32);
   r->beta_slow = number(t, GK_rope_beta_slow, 1);
   r->truncate = !is_arch(t, "gptoss");
@@ -355,6 +364,7 @@ static void read_ropes(Meta *t, const LlmOpenOptions *o, LlmSpec *s) {
   r.long_factor = factors(t, LLM_ROLE_rope_long, &r.nlong);
   r.short_factor = factors(t, LLM_ROLE_rope_short, &r.nshort);
   if (r.nlong && r.type == ROPE_DEFAULT) r.type = ROPE_LONGROPE;
+  if (r.type == ROPE_LONGROPE) r.attention_factor = number(t, GK_rope_attn_factor, -1);
   int64_t head = s->row->mixer == LLM_MLA ? s->mla.rope : s->head_size;
   int64_t dim = integer(t, GK_rope_dim, head, 0, 1 << 16), n;
   if (t->status) return;
@@ -391,6 +401,13 @@ static void read_mamba(Meta *t, LlmSpec *s) {
   r->head_size = inner / r->heads;
   r->norm_groups = r->key_heads;
   if (inner % r->heads) bad(t, TENON_EFORMAT, "ssm.inner_size is no multiple of its heads");
+}
+
+// 0: none is said, 1 to 3 as LlmPooling, 4: a classifier's.
+static void read_pooling(Meta *t) {
+  static const LlmPooling pooling[] = {LLM_POOL_UNSAID, LLM_POOL_MEAN, LLM_POOL_FIRST,
+                                       LLM_POOL_LAST, LLM_POOL_UNSAID};
+  t->m->pooling = pooling[integer(t, GK_pooling, 0, 0, 4)];
 }
 
 // ---- tokens ----
@@ -437,6 +454,7 @@ tenon_status llm_spec_of_gguf(LlmModel *m, const LlmOpenOptions *o, Diag *d) {
   read_windows(&t, s);
   place_ropes(s);
   read_ropes(&t, o, s);
+  read_pooling(&t);
   if (row->mixer == LLM_MAMBA2) read_mamba(&t, s);
   TRY(t.status);
   finish_keys(&t);

@@ -3,11 +3,11 @@
 // One function lists what there must be, with shapes; so opening and building cannot disagree.  A
 // tensor of the files that nobody asked for is an error, unless it is known to be a buffer that
 // follows from the configuration.
-#include "models/arch.h"
+#include "models/adapter.h"
 
 #include <stdio.h>
 
-enum { NAME_MAX_BYTES = 256, SHOWN = 8 };
+enum { NAME_MAX_BYTES = LLM_NAME_BYTES, SHOWN = 8 };
 
 typedef struct Want {
   LlmModel *m;
@@ -36,12 +36,12 @@ static bool format_name(const char *pattern, LlmPart part, int64_t layer, int64_
 }
 
 // The row for a role: of the architecture's own family, else of the one that it builds on.
-static const LlmNameRow *row_of(const LlmModel *m, LlmRole role, LlmPart part) {
+static const LlmNameRow *row_in(const LlmModel *m, bool gguf, LlmRole role, LlmPart part) {
   const LlmArch *a = m->spec.row;
-  LlmNames own = m->spec.gguf ? a->names_gguf : a->names;
-  LlmNames base = m->spec.gguf ? NAMES_GGUF : a->names_base ? a->names_base : NAMES_LLAMA;
+  LlmNames own = gguf ? a->names_gguf : a->names;
+  LlmNames base = gguf ? NAMES_GGUF : a->names_base ? a->names_base : NAMES_LLAMA;
   if (!strcmp(a->name, "falcon") && m->spec.ffn_norm && m->spec.parallel)
-    own = m->spec.gguf ? NAMES_GGUF_FALCON2 : NAMES_FALCON2;
+    own = gguf ? NAMES_GGUF_FALCON2 : NAMES_FALCON2;
   const LlmNameRow *found = NULL;
   for (const LlmNameRow *r = llm_names; r->family; r++) {
     if (r->role != role || (r->part != part && r->part != LLM_BOTH)) continue;
@@ -51,6 +51,16 @@ static const LlmNameRow *row_of(const LlmModel *m, LlmRole role, LlmPart part) {
   return found;
 }
 
+static const LlmNameRow *row_of(const LlmModel *m, LlmRole role, LlmPart part) {
+  return row_in(m, m->spec.gguf, role, part);
+}
+
+bool llm_name_in(const LlmModel *m, bool gguf, LlmRole role, LlmPart part, int64_t layer,
+                 char out[LLM_NAME_BYTES]) {
+  const LlmNameRow *r = row_in(m, gguf, role, part);
+  return r && format_name(r->pattern, part, layer, 0, out);
+}
+
 static const Weight *find(const LlmModel *m, const char *name) {
   const Weight *w = weights_find(m->weights, str_of(name));
   const char *dot = strchr(name, '.');
@@ -58,12 +68,23 @@ static const Weight *find(const LlmModel *m, const char *name) {
   return weights_find(m->weights, str_of(dot + 1));  // of a base model
 }
 
+// Norms of BERT that came from TensorFlow have names of their own.
+static const Weight *find_norm(const LlmModel *m, const char *name, LlmPart part) {
+  char other[NAME_MAX_BYTES];
+  int64_t n = (int64_t)strlen(name) - (part == LLM_BIAS ? 4 : 6);
+  if (!m->spec.encoder || m->spec.gguf || n < 10 || memcmp(name + n - 10, "LayerNorm.", 10))
+    return NULL;
+  snprintf(other, sizeof other, "%.*s%s", (int)n, name, part == LLM_BIAS ? "beta" : "gamma");
+  return find(m, other);
+}
+
 static const Weight *find_role(const LlmModel *m, LlmRole role, LlmPart part, int64_t layer,
                                int64_t expert, char name[NAME_MAX_BYTES]) {
   const LlmNameRow *r = row_of(m, role, part);
   name[0] = 0;
   if (!r || !format_name(r->pattern, part, layer, expert, name)) return NULL;
-  return find(m, name);
+  const Weight *w = find(m, name);
+  return w ? w : find_norm(m, name, part);
 }
 
 bool llm_has(const LlmModel *m, LlmRole role, LlmPart part, int64_t layer) {
@@ -289,19 +310,41 @@ static void want_layer(Want *t) {
     want_dense(t);
 }
 
+static void want_classifier(Want *t) {
+  char name[NAME_MAX_BYTES];
+  LlmSpec *s = &t->m->spec;
+  const Weight *w = find_role(t->m, LLM_ROLE_classifier, LLM_WEIGHT, -1, 0, name);
+  s->labels = w && w->rank == 2 ? w->dims[0] : 1;
+  if (s->pooler) want_matrix(t, LLM_ROLE_pooler, s->hidden, s->hidden, true);
+  want_matrix(t, LLM_ROLE_classifier, s->labels, s->hidden, s->encoder);
+}
+
 static void want_model(Want *t) {
   const LlmSpec *s = &t->m->spec;
   t->layer = -1;
   want_matrix(t, LLM_ROLE_embed, s->vocab, s->hidden, false);
   if (s->positions) want_matrix(t, LLM_ROLE_positions, s->positions, s->hidden, false);
+  if (s->types) want_matrix(t, LLM_ROLE_types, s->types, s->hidden, false);
   if (s->embed_norm) want_norm(t, LLM_ROLE_embed_norm, s->hidden);
-  want_norm(t, LLM_ROLE_final_norm, s->hidden);
-  if (!s->tied) want_matrix(t, LLM_ROLE_head, s->vocab, s->hidden, s->head_bias);
+  if (s->final_norm) want_norm(t, LLM_ROLE_final_norm, s->hidden);
+  if (!s->tied && !llm_headless(s))
+    want_matrix(t, LLM_ROLE_head, s->vocab, s->hidden, s->head_bias);
   if (s->tied && s->head_bias) want_vector(t, LLM_ROLE_head, LLM_BIAS, s->vocab);
+  if (s->classify) want_classifier(t);
   for (t->layer = 0; t->layer < s->layers; t->layer++) want_layer(t);
 }
 
 // ---- the account ----
+
+// Heads that an encoder was trained with, and buffers.
+static bool is_other_head(const char *name) {
+  static const char *const part[] = {"pooler.", "cls.", "lm_head.", "vocab_"};
+  const char *dot = strchr(name, '.');
+  for (int64_t i = 0; i < ARRAY_LEN(part); i++)
+    if (str_starts(str_of(name), part[i]) || (dot && str_starts(str_of(dot + 1), part[i])))
+      return true;
+  return str_ends(str_of(name), "embeddings.position_ids");
+}
 
 static bool follows_from_config(const LlmModel *m, const char *name) {
   static const char *const end[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
@@ -312,6 +355,7 @@ static bool follows_from_config(const LlmModel *m, const char *name) {
     if (str_ends(str_of(name), end[i])) return true;
   for (int64_t i = 0; m->spec.gguf && i < ARRAY_LEN(gguf); i++)
     if (!strcmp(name, gguf[i])) return true;
+  if (m->spec.encoder && is_other_head(name)) return true;
   // The head of a tied model is the embedding, whatever else the file has.
   return m->spec.tied && !m->spec.gguf && str_ends(str_of(name), "lm_head.weight");
 }
@@ -339,7 +383,9 @@ static void count(LlmModel *m, LlmRole role, const LlmSlot *slot, int64_t *bytes
     n = experts_read(m, n);
   else if (role == LLM_ROLE_positions)
     n /= MAX(m->spec.positions, 1);
-  else if (role == LLM_ROLE_embed && !m->spec.tied)
+  else if (role == LLM_ROLE_types)
+    n = n ? n / m->spec.types : 0;
+  else if (role == LLM_ROLE_embed && (!m->spec.tied || llm_headless(&m->spec)))
     n /= m->spec.vocab;
   else if (role == LLM_ROLE_embed)
     n += n / m->spec.vocab;

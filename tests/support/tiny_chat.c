@@ -3,7 +3,7 @@
 
 enum { HIDDEN = 32, HEADS = 4, KV_HEADS = 2, HEAD = 8, FFN = 48, LAYERS = 2 };
 
-static void add_weights(TinyLlm *m) {
+void tiny_chat_weights(TinyLlm *m) {
   tiny_add(m, "model.embed_tokens.weight", 0, 1, TINY_VOCAB, HIDDEN);
   for (int i = 0; i < LAYERS; i++) {
     tiny_addf(m, 1, 0.2, HIDDEN, 0, "model.layers.%d.input_layernorm.weight", i);
@@ -57,7 +57,7 @@ static void add_file(TinyLlm *m, const char *folder, const char *name, const cha
   tiny_write(str_printf(&m->arena, "%s/%s", folder, name), text, (int64_t)strlen(text));
 }
 
-const char *tiny_chat(TinyLlm *m, const char *name) {
+const char *tiny_chat_folder(TinyLlm *m, const char *name) {
   const char *config = str_printf(
       &m->arena,
       "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":%d,"
@@ -66,7 +66,6 @@ const char *tiny_chat(TinyLlm *m, const char *name) {
       "\"max_position_embeddings\":%d,\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,"
       "\"hidden_act\":\"silu\",\"tie_word_embeddings\":false,\"eos_token_id\":%d}",
       HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD, TINY_VOCAB, TINY_CONTEXT, TINY_END);
-  add_weights(m);
   const char *folder = tiny_folder(m, name, config, 1);
   add_file(m, folder, "tokenizer.json", tokenizer(m));
   add_file(m, folder, "tokenizer_config.json",
@@ -74,4 +73,9 @@ const char *tiny_chat(TinyLlm *m, const char *name) {
            "\"chat_template\":\"{% for m in messages %}<|turn|>{{ m.role }} {{ m.content }}"
            "{% endfor %}{% if add_generation_prompt %}<|turn|>{% endif %}\"}");
   return folder;
+}
+
+const char *tiny_chat(TinyLlm *m, const char *name) {
+  tiny_chat_weights(m);
+  return tiny_chat_folder(m, name);
 }

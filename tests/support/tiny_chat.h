@@ -9,5 +9,8 @@ enum { TINY_END = 256, TINY_TURN, TINY_VOCAB, TINY_CONTEXT = 256 };
 
 // A folder of the test's own with a Llama of two layers; its path lives as long as `m`.
 const char *tiny_chat(TinyLlm *m, const char *name);
+// The same in two parts, between which a test may change the weights.
+void tiny_chat_weights(TinyLlm *m);
+const char *tiny_chat_folder(TinyLlm *m, const char *name);
 
 #endif

@@ -30,6 +30,18 @@ TinyTensor *tiny_add(TinyLlm *m, const char *name, double mean, double spread, i
   return &m->t.v[m->t.n - 1];
 }
 
+TinyTensor *tiny_raw(TinyLlm *m, const char *name, const char *stored, int64_t d0, int64_t d1,
+                     const void *bytes, int64_t n) {
+  TinyTensor t = {.name = str_copy(&m->arena, str_of(name)),
+                  .rank = d1 ? 2 : 1,
+                  .dims = {d0, d1},
+                  .stored = stored,
+                  .bytes = n};
+  t.data = arena_dup(&m->arena, bytes, n);
+  vec_push(&m->arena, &m->t, t);
+  return &m->t.v[m->t.n - 1];
+}
+
 TinyTensor *tiny_addf(TinyLlm *m, double mean, double spread, int64_t d0, int64_t d1,
                       const char *fmt, ...) {
   va_list ap;
@@ -71,19 +83,20 @@ static void write_shard(TinyLlm *m, const char *path, int shard, int shards) {
   int64_t at = 0;
   for (int64_t i = shard; i < m->t.n; i += shards) {
     const TinyTensor *t = &m->t.v[i];
-    strbuf_printf(&head, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%lld", at ? "," : "", t->name,
-                  (long long)t->dims[0]);
+    int64_t bytes = t->stored ? t->bytes : 4 * t->n;
+    strbuf_printf(&head, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%lld", at ? "," : "", t->name,
+                  t->stored ? t->stored : "F32", (long long)t->dims[0]);
     for (int k = 1; k < t->rank; k++) strbuf_printf(&head, ",%lld", (long long)t->dims[k]);
-    strbuf_printf(&head, "],\"data_offsets\":[%lld,%lld]}", (long long)at,
-                  (long long)(at + 4 * t->n));
-    at += 4 * t->n;
+    strbuf_printf(&head, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
+    at += bytes;
   }
   strbuf_putc(&head, '}');
   while (head.n % 8) strbuf_putc(&head, ' ');
   put_number(&all, (uint64_t)head.n, 8);
   strbuf_put(&all, strbuf_str(&head));
   for (int64_t i = shard; i < m->t.n; i += shards)
-    strbuf_put(&all, (Str){(const char *)m->t.v[i].data, 4 * m->t.v[i].n});
+    strbuf_put(&all, (Str){(const char *)m->t.v[i].data,
+                           m->t.v[i].stored ? m->t.v[i].bytes : 4 * m->t.v[i].n});
   tiny_write(path, all.p, all.n);
 }
 
@@ -105,6 +118,15 @@ const char *tiny_folder(TinyLlm *m, const char *name, const char *config, int sh
   for (int s = 0; s < shards; s++)
     write_shard(m, str_printf(&m->arena, "%s/model-%d.safetensors", folder, s), s, shards);
   tiny_write(str_printf(&m->arena, "%s/model.safetensors.index.json", folder), index.p, index.n);
+  return folder;
+}
+
+const char *tiny_adapter(TinyLlm *m, const char *name, const char *config) {
+  const char *folder = str_printf(&m->arena, "%s/%s", test_folder(), name);
+  platform->make_folder(folder, 0700);
+  tiny_write(str_printf(&m->arena, "%s/adapter_config.json", folder), config,
+             (int64_t)strlen(config));
+  write_shard(m, str_printf(&m->arena, "%s/adapter_model.safetensors", folder), 0, 1);
   return folder;
 }
 
@@ -198,15 +220,29 @@ static float *run_graph(Graph *g, Diag *d, const int32_t *ids, int64_t n, int64_
   return y;
 }
 
+static int64_t count_nodes(Graph *g, int op) {
+  NodeList all = body_order(g, g->main, &g->scratch);
+  int64_t n = 0;
+  for (int64_t i = 0; i < all.n; i++) n += all.v[i]->op == op;
+  return n;
+}
+
 float *tiny_logits(const char *path, const int32_t *ids, int64_t n, int64_t vocab) {
+  int64_t unused;
+  return tiny_logits_of(path, NULL, ids, n, vocab, 0, &unused);
+}
+
+float *tiny_logits_of(const char *path, const LlmBuildOptions *how, const int32_t *ids, int64_t n,
+                      int64_t vocab, int op, int64_t *out_nodes) {
   Diag d;
   LlmModel *m = NULL;
   Graph *g = NULL;
   float *y = NULL;
   tenon_status s = tiny_open(path, &d, &m);
   if (!s) s = graph_create(&d, &g);
-  if (!s) s = llm_build(m, NULL, g);
+  if (!s) s = llm_build(m, how, g);
   if (!s) s = graph_verify(g, &d);
+  if (!s) *out_nodes = count_nodes(g, op);
   if (!s) y = run_graph(g, &d, ids, n, vocab);
   if (!y) FAIL("%s: %s", path, d.text);
   graph_free(g);

@@ -10,8 +10,10 @@ typedef struct TinyTensor {
   int rank;
   int64_t dims[3], n;
   float *data;
-  const char *gguf;  // its name there; NULL: none
-  int64_t heads;     // rows are permuted by head in GGUF, as converters do for Llama; 0: not
+  const char *gguf;    // its name there; NULL: none
+  int64_t heads;       // rows are permuted by head in GGUF, as converters do for Llama; 0: not
+  const char *stored;  // the word of safetensors for another type than f32, of which `data` has the
+  int64_t bytes;       // bytes; NULL: f32
 } TinyTensor;
 typedef struct TinyLlm {
   Arena arena;
@@ -28,9 +30,14 @@ TinyTensor *tiny_add(TinyLlm *m, const char *name, double mean, double spread, i
                      int64_t d1);
 TinyTensor *tiny_addf(TinyLlm *m, double mean, double spread, int64_t d0, int64_t d1,
                       const char *fmt, ...) PRINTF(6, 7);
+// Bytes of another type, whose word in safetensors is `stored`.
+TinyTensor *tiny_raw(TinyLlm *m, const char *name, const char *stored, int64_t d0, int64_t d1,
+                     const void *bytes, int64_t n);
 const float *tiny_get(const TinyLlm *m, const char *fmt, ...) PRINTF(2, 3);
 // Files in a folder of the test's own, whose path is returned.  More than one shard: with an index.
 const char *tiny_folder(TinyLlm *m, const char *name, const char *config, int shards);
+// A LoRA adapter as PEFT saves one.
+const char *tiny_adapter(TinyLlm *m, const char *name, const char *config);
 void tiny_meta_u32(TinyLlm *m, const char *key, uint32_t v);
 void tiny_meta_f32(TinyLlm *m, const char *key, float v);
 void tiny_meta_str(TinyLlm *m, const char *key, const char *v);
@@ -41,6 +48,9 @@ void tiny_write(const char *path, const void *bytes, int64_t n);
 tenon_status tiny_open(const char *path, Diag *d, LlmModel **out);
 // Logits of the plain graph in the interpreter, [n, vocab] from malloc; NULL: a test has failed.
 float *tiny_logits(const char *path, const int32_t *ids, int64_t n, int64_t vocab);
+// The same of a graph that is built otherwise, and how many nodes of an op it has.
+float *tiny_logits_of(const char *path, const LlmBuildOptions *how, const int32_t *ids, int64_t n,
+                      int64_t vocab, int op, int64_t *out_nodes);
 // The largest difference of two rows of n numbers.
 double tiny_difference(const float *a, const double *b, int64_t n);
 
