@@ -2,7 +2,7 @@
 //
 // The builder looks at the spec alone.  Weights are constants that refer to the mapped files; what
 // is not f32 is cast, and fused products are split behind the product, so that no weight is copied.
-#include "models/build.h"
+#include "models/quant.h"
 
 #include "eval/activation.h"
 #include "eval/contract.h"
@@ -82,6 +82,7 @@ Node *lm_weight(Build *b, LlmRole role, LlmPart part) {
 Node *lm_product(Build *b, Node *x, LlmRole role) {
   const LlmSlot *s = slot_of(b, role, LLM_WEIGHT);
   Node *y = s->w ? lm_block_product(b, x, s->w) : NULL;
+  if (!y && s->w) y = lm_packed_product(b, x, s->w);
   if (y) return y;
   gemm_attrs at = {.alpha = 1, .beta = 1, .transB = true};
   return NA(b->g, gemm, &at, x, lm_weight(b, role, LLM_WEIGHT));

@@ -98,6 +98,26 @@ typedef struct LlmRecurrent {
   int64_t norm_groups;
 } LlmRecurrent;
 
+// How a quantiser packed matrices (quantization_config): int4 and other small integers in 32-bit
+// words, with a scale and a zero for each group of a row, in three orders; or elements of 8 bits
+// with a scale for each tile.
+typedef enum {
+  LLM_QUANT_NONE,
+  LLM_QUANT_AWQ,
+  LLM_QUANT_GPTQ,
+  LLM_QUANT_PACKED,  // compressed-tensors
+  LLM_QUANT_FP8,
+  LLM_QUANT_INT8
+} LlmQuantForm;
+typedef struct LlmQuant {
+  LlmQuantForm form;
+  int64_t bits, group;            // of words; group 0: a whole row
+  bool zeros_less;                // zeros are stored less 1
+  bool symmetric;                 // ... or are not there: half of the range
+  int64_t tile_rows, tile_k;      // of 8 bits; 0: all of them
+  const char *scale, *inputs[2];  // ... names' ends: of the scales, and of tensors for activations
+} LlmQuant;
+
 typedef struct LlmArch LlmArch;
 typedef struct LlmSpec {
   const char *name;    // of the architecture's row
@@ -143,6 +163,7 @@ typedef struct LlmSpec {
   LlmMoe moe;
   LlmMla mla;
   LlmRecurrent recurrent;
+  LlmQuant quant;
 } LlmSpec;
 
 // What generation_config.json or the GGUF's tokenizer keys say; fields that are absent are -1.

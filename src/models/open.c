@@ -2,7 +2,7 @@
 //
 // Files are mapped and stay so until llm_close; the readers of frontends/ check every length in
 // them.  A folder's weights are those of its index, else of its one safetensors file.
-#include "models/arch.h"
+#include "models/quant.h"
 
 #include "base/json.h"
 #include "frontends/gguf/gguf.h"
@@ -195,6 +195,7 @@ static tenon_status open_model(LlmModel *m, const char *path, const LlmOpenOptio
   else
     TRY(open_gguf(m, o, d));
   TRY(llm_spec_verify(&m->spec, d));
+  TRY(llm_quant_attach(m, d));
   return llm_find_weights(m, d);
 }
 

@@ -3,6 +3,7 @@
 // The row of the architecture says which keys have a meaning; each function below reads one group
 // of them.  Defaults are those of the reference implementation's class.
 #include "models/config.h"
+#include "models/quant.h"
 #include "models/spec.h"
 
 #include <math.h>
@@ -350,6 +351,7 @@ tenon_status llm_spec_of_config(Arena *a, Str text, const LlmOpenOptions *o, Dia
       config_number(&c, CFG_partial_rotary_factor, c.arch->partial > 0 ? c.arch->partial : 1);
   SpecOptions so = {.length = o ? o->context : 0, .partial = partial};
   if (c.arch->ropes != ROPE_NONE) llm_rope_of_config(&c, &so, s);
+  llm_quant_of_config(&c, &s->quant);
   TRY(c.status);
   return config_finish(&c);
 }

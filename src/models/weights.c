@@ -364,7 +364,8 @@ static tenon_status check_account(Want *t) {
   const Weights *all = t->m->weights;
   int64_t more = 0;
   for (int64_t i = 0; i < all->v.n; i++)
-    if (!t->used[i] && !follows_from_config(t->m, all->v.v[i].name) && more++ < SHOWN)
+    if (!t->used[i] && !all->v.v[i].is_part && !follows_from_config(t->m, all->v.v[i].name) &&
+        more++ < SHOWN)
       fail(t->d, TENON_EUNSUPPORTED, NOWHERE, "the tensor '%s' is not one of the architecture '%s'",
            all->v.v[i].name, t->m->spec.name);
   if (more > SHOWN) diag_note(t->d, "... and %lld further tensors", (long long)(more - SHOWN));

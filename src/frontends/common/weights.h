@@ -31,6 +31,8 @@ struct Weight {
   const int64_t *strides;    // in elements, not negative; NULL: row-major and dense
   WeightUnpack *unpack;      // NULL: the bytes are elements
   int packing;               // for unpack
+  const void *parts;         // for unpack: the tensors that it is made of; else NULL
+  bool is_part;              // of another weight: nobody asks for it by its name
   const WeightBits *packed;  // with unpack, for f32 that can stay packed; else NULL
 };
 typedef struct Weights {
