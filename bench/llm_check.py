@@ -7,7 +7,7 @@ MODELS has a folder for each model: config.json, weights, and what transformers 
 logits.npy [T, V].  Prints for each model and target the largest difference of log-probabilities, and ends with status 1
 where one is above 2e-5.  --gguf also converts each folder with llama.cpp's converter (its source folder, which needs torch
 and transformers) and runs the GGUF file; models that the converter refuses are named.  The converter's check of the
-tokenizer is left out: a file without a tokenizer is enough here.
+tokenizer is left out: the file gets a tokenizer of bytes, whatever the folder has.
 
 Needs numpy.  The reference models are made by a script that needs torch and transformers; this one does not.
 """
@@ -16,8 +16,26 @@ import argparse, json, os, subprocess, sys, tempfile
 import numpy as np
 
 LIMIT = 2e-5
-# What the converter leaves out, so that the file is another model: key of config.json, and the value that is lost.
-LOST = {"mistral": lambda c: c.get("sliding_window"), "qwen3_moe": lambda c: not c.get("norm_topk_prob")}
+# What a GGUF file cannot say, so that it stands for another model: by model_type, keys of config.json and the values that readers take instead.
+EVERY = lambda n: lambda c: ["full_attention" if (i + 1) % n == 0 else "sliding_attention" for i in range(c["num_hidden_layers"])]
+HEAD = lambda c: c["head_dim"]
+NO_WINDOW = {"use_sliding_window": False, "layer_types": lambda c: ["full_attention"] * c["num_hidden_layers"]}
+ASSUMED = {
+    "llama": {"hidden_act": "silu"},
+    "mistral": {"sliding_window": None},
+    "mixtral": {"sliding_window": None},
+    "qwen2": NO_WINDOW, "qwen3": NO_WINDOW, "qwen3_moe": {"norm_topk_prob": True, "use_sliding_window": False},
+    "gemma2": {"query_pre_attn_scalar": HEAD, "layer_types": EVERY(2)},
+    "gemma3_text": {"query_pre_attn_scalar": HEAD, "layer_types": EVERY(6)},
+    "cohere2": {"layer_types": EVERY(4)},
+    "gpt_oss": {"layer_types": EVERY(2)},
+    "gpt2": {"activation_function": "gelu_new", "scale_attn_weights": True},
+    "gpt_neox": {"hidden_act": "gelu", "rope_parameters": lambda c: {**c["rope_parameters"], "rope_theta": 10000.0}},
+    "phi": {"hidden_act": "gelu_new"},
+    "starcoder2": {"hidden_act": "gelu_pytorch_tanh", "sliding_window": None},
+    "smollm3": {"no_rope_layers": lambda c: [int((i + 1) % 4 != 0) for i in range(c["num_hidden_layers"])], **NO_WINDOW},
+    "mamba2": {"n_groups": 1, "time_step_limit": [0.0, {"__float__": "Infinity"}]},
+}
 CONVERT = """
 import sys
 sys.path.insert(0, sys.argv[1]); sys.path.insert(1, sys.argv[1] + "/gguf-py")
@@ -27,7 +45,16 @@ from conversion import ModelBase, ModelType, get_model_architecture, get_model_c
 folder, out = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 hparams = ModelBase.load_hparams(folder, False)
 cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-cls.set_vocab = lambda self: None
+def set_vocab(self):
+    plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
+    char = {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in plain)}
+    n = self.hparams["vocab_size"]
+    self.gguf_writer.add_tokenizer_model("gpt2")
+    self.gguf_writer.add_tokenizer_pre("gpt-2")
+    self.gguf_writer.add_token_list([char[i] if i < 256 else f"<{i}>" for i in range(n)])
+    self.gguf_writer.add_token_types([1 if i < 256 else 4 for i in range(n)])
+    self.gguf_writer.add_token_merges([])
+cls.set_vocab = set_vocab
 for name in "get_vocab_base", "get_vocab_base_pre":
     setattr(cls, name, lambda self, *a: ([], [], "gpt-2") if name == "get_vocab_base" else "gpt-2")
 with torch.inference_mode():
@@ -58,9 +85,11 @@ def run(tenon, model, folder, target, scratch):
     return float(np.abs(log_probabilities(got) - log_probabilities(want)).max())
 
 
-def loses(folder):
+def lost(folder):
+    """What a GGUF file of the folder says otherwise: keys of config.json and values."""
     with open(folder + "/config.json") as f: c = json.load(f)
-    return LOST.get(c.get("model_type"), lambda c: False)(c)
+    assumed = {k: v(c) if callable(v) else v for k, v in ASSUMED.get(c.get("model_type"), {}).items()}
+    return {k: v for k, v in assumed.items() if k in c and c[k] != v}
 
 
 def convert(source, folder, out):
@@ -90,11 +119,11 @@ def main():
             for form, model in forms:
                 for target in a.target.split(","):
                     r = run(a.tenon, model, folder, target, scratch)
-                    lost = form == "gguf" and loses(folder) and not isinstance(r, str)
-                    wrong = not lost and (isinstance(r, str) or not r <= LIMIT)
+                    other = form == "gguf" and bool(lost(folder)) and not isinstance(r, str)
+                    wrong = not other and (isinstance(r, str) or not r <= LIMIT)
                     bad, count = bad + wrong, count + 1
-                    if not isinstance(r, str) and not lost: worst = max(worst, r)
-                    note = "  WRONG" if wrong else "  (the file lacks a key of config.json)" if lost else ""
+                    if not isinstance(r, str) and not other: worst = max(worst, r)
+                    note = "  WRONG" if wrong else "  (the file lacks a key of config.json)" if other else ""
                     print(f"{name:12} {form:7} {target:8} {r if isinstance(r, str) else f'{r:.2e}'}{note}", flush=True)
     print(f"{count} runs, {bad} wrong, largest difference {worst:.2e} (limit {LIMIT:g}); not converted: {', '.join(refused) or 'none'}")
     return bad > 0

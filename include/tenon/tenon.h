@@ -881,7 +881,7 @@ typedef struct tenon_llm_options {
   int32_t pages;      /* of the KV cache, 32 tokens each; 0: for `sequences` whole contexts, within
                          half of the machine's memory */
   int64_t memory_limit;    /* bytes of everything but mapped weights: `pages` follows; 0: none */
-  tenon_dtype kv_dtype;    /* of keys and values: F32 (and NONE), F16, BF16 */
+  tenon_dtype kv_dtype;    /* of keys and values: F32 (and NONE), F16, BF16, I8 */
   int32_t exact;           /* 1: f32 activations where weights are in block types; else int8 */
   int32_t draft;           /* most draft tokens of prompt lookup; 0: the default, 8; -1: none */
   int32_t no_prefix_cache; /* 1: requests do not share pages of equal beginnings */
@@ -890,7 +890,12 @@ typedef struct tenon_llm_options {
   /* As in tenon_options: called before each piece of the work of opening. */
   int (*progress)(const tenon_progress *progress, void *user);
   void *user;
-  int32_t no_cache; /* 1: do not use the kernel cache */
+  int32_t no_cache;        /* 1: do not use the kernel cache */
+  int32_t embed;           /* 1: requests may ask for embeddings.  Encoders give nothing else */
+  int32_t adapters;        /* LoRA adapters that may be there at the same time; 0: none */
+  int32_t adapter_rank;    /* their greatest rank; 0: 16 */
+  const char *draft_model; /* a smaller model of the same vocabulary, whose guesses the model
+                              checks; NULL: none */
 } tenon_llm_options;
 
 /* Opens a GGUF file, or a folder with config.json, *.safetensors and tokenizer.json.  `options` may
@@ -928,8 +933,28 @@ typedef enum tenon_llm_allowed {
 typedef tenon_llm_allowed (*tenon_llm_mask)(const tenon_llm_place *place, uint32_t *allowed,
                                             void *user);
 
+/* What a request asks for.
+ *
+ * EMBED: the vector of a text (or of tokens), in one event of kind VECTOR.
+ * RANK: how well `text`, a query, and `pair`, a document, belong together, by an encoder with a
+ * head for it: its scores as they are, mostly one, in such an event. */
+typedef enum tenon_llm_task {
+  TENON_LLM_GENERATE = 0,
+  TENON_LLM_EMBED,
+  TENON_LLM_RANK
+} tenon_llm_task;
+
+/* How the vectors of a text's tokens become one.  DEFAULT: as the model's files say; where they do
+ * not, the mean of an encoder's, and the last one of other models. */
+typedef enum tenon_llm_pooling {
+  TENON_LLM_POOL_DEFAULT = 0,
+  TENON_LLM_POOL_MEAN,
+  TENON_LLM_POOL_FIRST,
+  TENON_LLM_POOL_LAST
+} tenon_llm_pooling;
+
 /* Begin with all fields zero; 0 is the default of each field, and leaves a stage out. The order of
- * stages: bias, penalties, temperature, top-k, top-p, min-p, typical. */
+ * stages: bias, penalties, DRY, mask, temperature, top-k, top-p, min-p, typical, XTC. */
 typedef struct tenon_llm_request {
   size_t struct_size;    /* sizeof(tenon_llm_request) */
   const char *text;      /* the prompt as raw text, or: */
@@ -958,6 +983,34 @@ typedef struct tenon_llm_request {
   uint32_t client;         /* those of one priority share the work on prompts evenly */
   uint64_t salt;           /* only requests of the same salt share cached pages */
   void *user;              /* given back in events */
+  tenon_llm_mask mask;     /* NULL: every token may come */
+  void *mask_user;         /* handed to the mask; to be kept until the request's last event */
+  const char *adapter;     /* the name of a loaded one; NULL: none */
+  tenon_llm_task task;
+  const char *pair;          /* of RANK: the document */
+  size_t pair_size;          /* 0: up to its NUL */
+  tenon_llm_pooling pooling; /* of EMBED */
+  int32_t not_normalised;    /* 1: vectors keep their length; else it becomes 1 */
+  /* DRY: a token that would repeat what followed the same n tokens before, n >= dry_length, loses
+   * dry * dry_base^(n - dry_length).  0: none; a base of 0 is 1.75, a length of 0 is 2. */
+  float dry, dry_base;
+  int32_t dry_length;
+  /* XTC: with this probability all tokens of at least `xtc_threshold` are out but the least
+   * probable of them. */
+  float xtc_probability, xtc_threshold;
+  int32_t truncate; /* of EMBED and RANK. 1: a text that is too long, of a pair the document, loses
+                       its end; else it is refused */
+  /* The form of the answer, one of: a JSON Schema (2020-12), a regular expression of the whole
+   * answer, a GBNF grammar, or texts of which it is one.  The answer is whole even where max_tokens
+   * ends it.  What is not supported (EUNSUPPORTED, by name) and what cannot fit into max_tokens is
+   * refused first.  Not together with `mask`. */
+  const char *json_schema, *regex, *grammar;
+  const char *const *choices;
+  size_t nchoices;
+  /* Control tokens, at most 64, whose text is part of the answer's text: the marks of tool calls
+   * and reasoning.  The text of others is left out. */
+  const int32_t *shown;
+  size_t nshown;
 } tenon_llm_request;
 
 /* Adds a request.  EINVAL: it is wrong in itself, or can never fit; ENOMEM: as many requests as
@@ -970,13 +1023,14 @@ typedef enum tenon_llm_finish {
   TENON_LLM_STOP,      /* an end token or a stop text */
   TENON_LLM_LENGTH,    /* max_tokens */
   TENON_LLM_CANCELLED, /* tenon_llm_cancel */
-  TENON_LLM_NO_TOKEN   /* the model's logits left no token to choose */
+  TENON_LLM_NO_TOKEN   /* the mask, or logits that are no numbers, left no token to choose */
 } tenon_llm_finish;
 
 typedef enum tenon_llm_event_kind {
   TENON_LLM_TOKEN = 1, /* a token was generated */
   TENON_LLM_PROMPT,    /* a prompt token's log-probability */
-  TENON_LLM_END        /* the request ended without a token */
+  TENON_LLM_END,       /* the request ended without a token */
+  TENON_LLM_VECTOR     /* of EMBED and RANK: the last event */
 } tenon_llm_event_kind;
 
 typedef struct tenon_llm_top {
@@ -997,6 +1051,8 @@ typedef struct tenon_llm_event {
   float logprob;
   const tenon_llm_top *top;
   size_t ntop;
+  const float *vector; /* of VECTOR */
+  size_t nvector;
 } tenon_llm_event;
 
 /* Runs one step: at most one token of each request, or more where drafts were right.  `events` and
@@ -1006,6 +1062,17 @@ TENON_API tenon_status tenon_llm_step(tenon_llm *llm, const tenon_llm_event **ev
                                       size_t *nevents, tenon_error *error);
 /* Ends a request; the next step has its last event. EINVAL: there is none of that id. */
 TENON_API tenon_status tenon_llm_cancel(tenon_llm *llm, uint64_t id, tenon_error *error);
+/* Loads a LoRA adapter while requests run: a GGUF file, or a folder with adapter_config.json and
+ * adapter_model.safetensors (PEFT).  Requests of different adapters run in the same steps.  `scale`
+ * multiplies what it adds; 0: 1.
+ *
+ * EFORMAT, EINVAL: what is wrong with the files, by name, or the name is taken; ENOMEM: as many as
+ * options.adapters are there. */
+TENON_API tenon_status tenon_llm_load_adapter(tenon_llm *llm, const char *name, const char *path,
+                                              float scale, tenon_error *error);
+/* The name is free at once, its memory when the requests that use it have ended.  EINVAL: there is
+ * none of that name. */
+TENON_API tenon_status tenon_llm_drop_adapter(tenon_llm *llm, const char *name, tenon_error *error);
 /* 1: requests have not ended. */
 TENON_API int32_t tenon_llm_busy(const tenon_llm *llm);
 
@@ -1024,7 +1091,11 @@ TENON_API void tenon_llm_stats(const tenon_llm *llm, tenon_llm_counts *out);
 typedef struct tenon_llm_bytes {
   int64_t weights;   /* mapped from the file, not counted in total */
   int64_t constants; /* copied */
-  int64_t arena, cache, logits, tables, requests, code;
+  int64_t arena;     /* between kernels */
+  int64_t cache;     /* keys and values, and states of recurrent layers */
+  int64_t logits, tables, requests, code;
+  int64_t adapters; /* of LoRA */
+  int64_t draft;    /* all of the draft model but its mapped weights */
   int64_t total;
 } tenon_llm_bytes;
 TENON_API void tenon_llm_memory(const tenon_llm *llm, tenon_llm_bytes *out);
@@ -1034,6 +1105,9 @@ typedef struct tenon_llm_info {
   int32_t vocabulary, context, sequences, layers;
   int64_t weight_bytes, token_bytes; /* of the files; that decoding one token reads */
   int32_t has_chat;                  /* 1: the model comes with a chat template */
+  int32_t is_encoder;                /* 1: it embeds, and generates nothing */
+  int32_t embedding;                 /* elements of an embedding; 0: it gives none */
+  int32_t scores;                    /* of RANK; 0: it has no head for it */
 } tenon_llm_info;
 TENON_API void tenon_llm_describe(const tenon_llm *llm, tenon_llm_info *out);
 
@@ -1048,6 +1122,21 @@ TENON_API tenon_status tenon_llm_tokenize(tenon_llm *llm, const char *text, size
 TENON_API tenon_status tenon_llm_detokenize(tenon_llm *llm, const int32_t *tokens, size_t n,
                                             int32_t skip_special, char *text, size_t capacity,
                                             size_t *size, tenon_error *error);
+/* What one token stands for within text: its bytes, borrowed from the model, which need not be
+ * whole characters and may be empty; the text of special tokens is as it is written in a template.
+ * EINVAL: there is no such token. */
+typedef struct tenon_llm_token {
+  const char *bytes;
+  size_t size;
+  int32_t special; /* 1: a control token, which stands for nothing in an answer */
+  int32_t end;     /* 1: it ends an answer */
+} tenon_llm_token;
+TENON_API tenon_status tenon_llm_piece(const tenon_llm *llm, int32_t token, tenon_llm_token *out,
+                                       tenon_error *error);
+/* The tokens that end an answer, up to `capacity` of them; returns how many there are. */
+TENON_API size_t tenon_llm_ends(const tenon_llm *llm, int32_t *tokens, size_t capacity);
+/* The model's chat template (Jinja), borrowed; NULL: it has none. */
+TENON_API const char *tenon_llm_template(const tenon_llm *llm);
 /* The prompt of a conversation by the model's chat template, likewise.  `messages` is a JSON array
  * of objects with "role" and "content"; `tools` and `extra` (further variables, an object) may be
  * NULL.  To be submitted with parse_special and no_special.  EUNSUPPORTED: the model has no

@@ -44,6 +44,10 @@ static tenon_status set_options(OpenLlm *c, CompileOptions *co, LlmServeOptions 
                            .memory_limit = o->memory_limit,
                            .kv = o->kv_dtype,
                            .exact = o->exact != 0,
+                           .embed = o->embed != 0,
+                           .adapters = o->adapters,
+                           .adapter_rank = o->adapter_rank,
+                           .draft_model = o->draft_model,
                            .no_prefix = o->no_prefix_cache != 0,
                            .step_ns = (int64_t)(o->step_seconds * 1e9),
                            .watch = &c->watch};
@@ -105,20 +109,42 @@ static SamplerParams params_of(const tenon_llm_request *r) {
                          .repeat = or_one(r->repeat_penalty),
                          .presence = r->presence_penalty,
                          .frequency = r->frequency_penalty,
+                         .dry = r->dry,
+                         .dry_base = r->dry_base == 0 ? 1.75f : r->dry_base,
+                         .dry_length = r->dry_length ? r->dry_length : 2,
+                         .xtc = r->xtc_probability,
+                         .xtc_threshold = r->xtc_threshold,
                          .seed = r->seed};
+}
+
+static tenon_status check_task(const tenon_llm_request *r, Diag *d) {
+  if (r->task < TENON_LLM_GENERATE || r->task > TENON_LLM_RANK ||
+      r->pooling < TENON_LLM_POOL_DEFAULT || r->pooling > TENON_LLM_POOL_LAST)
+    return fail(d, TENON_EINVAL, NOWHERE, "task %d with pooling %d", (int)r->task, (int)r->pooling);
+  if ((r->task == TENON_LLM_RANK) != (r->pair != NULL) || (r->pair && !r->text))
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "ranking takes two texts, and nothing else has a second one");
+  if (r->task && (r->prompt_logprobs || r->mask))
+    return fail(d, TENON_EINVAL, NOWHERE, "a request for vectors has no log-probabilities or mask");
+  return TENON_OK;
 }
 
 static tenon_status check_request(const tenon_llm_request *r, Diag *d) {
   if (!r->text == !r->tokens)
     return fail(d, TENON_EINVAL, NOWHERE, "a request has either a text or tokens");
-  if (r->ntokens > INT32_MAX || r->text_size > INT64_MAX)
+  TRY(check_task(r, d));
+  if (r->ntokens > INT32_MAX || r->text_size > INT64_MAX || r->pair_size > INT64_MAX)
     return fail(d, TENON_EINVAL, NOWHERE, "a prompt of %zu tokens", r->ntokens);
-  if (r->max_tokens < -1 || (r->max_tokens == -1 && !r->prompt_logprobs))
+  if (r->max_tokens < -1 || (r->max_tokens == -1 && !r->prompt_logprobs && !r->task))
     return fail(d, TENON_EINVAL, NOWHERE, "%d tokens to generate", r->max_tokens);
   if (r->nbias > SAMPLER_BIASES || (r->nbias && !r->bias))
     return fail(d, TENON_EINVAL, NOWHERE, "%zu biases; at most %d", r->nbias, SAMPLER_BIASES);
   if (r->nstop > LLM_STOPS || (r->nstop && !r->stop))
     return fail(d, TENON_EINVAL, NOWHERE, "%zu stop texts; at most %d", r->nstop, LLM_STOPS);
+  if (r->nshown > LLM_SHOWN || (r->nshown && !r->shown))
+    return fail(d, TENON_EINVAL, NOWHERE, "%zu shown tokens; at most %d", r->nshown, LLM_SHOWN);
+  if (r->nchoices > LLM_CHOICES)
+    return fail(d, TENON_EINVAL, NOWHERE, "%zu choices; at most %d", r->nchoices, LLM_CHOICES);
   for (size_t i = 0; i < r->nstop; i++)
     if (!r->stop[i]) return fail(d, TENON_EINVAL, NOWHERE, "stop text %zu is no text", i);
   if (r->top_logprobs < 0 || r->top_logprobs > SAMPLER_TOP)
@@ -127,8 +153,46 @@ static tenon_status check_request(const tenon_llm_request *r, Diag *d) {
   return TENON_OK;
 }
 
+// The form of the answer, where the request has one.
+static tenon_status form_of(const tenon_llm_request *r, Str *choice, Diag *d, GrammarSpec *out,
+                            bool *any) {
+  const char *text = r->json_schema ? r->json_schema : r->regex ? r->regex : r->grammar;
+  int forms = !!r->json_schema + !!r->regex + !!r->grammar + (r->nchoices > 0);
+  *any = forms > 0;
+  if (forms + !!r->mask > 1)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "json_schema, regex, grammar, choices and mask exclude one another");
+  if (forms && r->task)
+    return fail(d, TENON_EINVAL, NOWHERE, "a form of the answer, and nothing is generated");
+  for (size_t i = 0; i < r->nchoices; i++) {
+    if (!r->choices || !r->choices[i])
+      return fail(d, TENON_EINVAL, NOWHERE, "choice %zu is no text", i);
+    choice[i] = str_of(r->choices[i]);
+  }
+  *out = (GrammarSpec){.kind = r->json_schema ? GRAMMAR_SCHEMA
+                               : r->regex     ? GRAMMAR_REGEX
+                               : r->grammar   ? GRAMMAR_GBNF
+                                              : GRAMMAR_CHOICES,
+                       .text = text ? str_of(text) : (Str){"", 0},
+                       .choice = choice,
+                       .nchoice = (int64_t)r->nchoices};
+  return TENON_OK;
+}
+
 static int tokenize_flags(int32_t parse_special, int32_t no_special) {
   return (parse_special ? TOKENIZE_PARSE_SPECIAL : 0) | (no_special ? 0 : TOKENIZE_ADD_SPECIAL);
+}
+
+static void ask_vector(tenon_llm *l, const tenon_llm_request *r, const Str *pair, LlmRequest *q) {
+  static const EnginePool pool[] = {[TENON_LLM_POOL_MEAN] = POOL_MEAN,
+                                    [TENON_LLM_POOL_FIRST] = POOL_FIRST,
+                                    [TENON_LLM_POOL_LAST] = POOL_LAST};
+  bool rank = r->task == TENON_LLM_RANK;
+  q->r.pool = rank ? POOL_SCORES : r->pooling ? pool[r->pooling] : llm_pool(l->llm);
+  q->r.max_tokens = 0;
+  q->pair = rank ? pair : NULL;
+  q->truncate = r->truncate != 0;
+  q->normalise = !rank && !r->not_normalised;
 }
 
 static tenon_status submit(tenon_llm *l, const tenon_llm_request *r, Diag *d, uint64_t *id) {
@@ -140,7 +204,10 @@ static tenon_status submit(tenon_llm *l, const tenon_llm_request *r, Diag *d, ui
   LlmRequest q = {.tokenize = tokenize_flags(r->parse_special, r->no_special),
                   .stop = stop,
                   .nstop = (int32_t)r->nstop,
-                  .ignore_end = r->ignore_end != 0};
+                  .ignore_end = r->ignore_end != 0,
+                  .adapter = r->adapter,
+                  .shown = r->shown,
+                  .nshown = (int32_t)r->nshown};
   if (r->text) q.text = r->text_size ? (Str){r->text, (int64_t)r->text_size} : str_of(r->text);
   q.r = (EngineRequest){.tokens = r->tokens,
                         .ntokens = (int32_t)r->ntokens,
@@ -148,6 +215,7 @@ static tenon_status submit(tenon_llm *l, const tenon_llm_request *r, Diag *d, ui
                         .sampler = params_of(r),
                         .bias = bias,
                         .nbias = (int32_t)r->nbias,
+                        .mask = {r->mask, r->mask_user},
                         .logprobs = r->logprobs ? r->top_logprobs : -1,
                         .score = r->prompt_logprobs != 0,
                         .no_draft = r->no_draft != 0,
@@ -155,7 +223,20 @@ static tenon_status submit(tenon_llm *l, const tenon_llm_request *r, Diag *d, ui
                         .flow = r->client,
                         .salt = r->salt,
                         .user = (uint64_t)(uintptr_t)r->user};
-  return llm_submit(l->llm, &q, d, id);
+  Str pair = {0};
+  if (r->pair) pair = r->pair_size ? (Str){r->pair, (int64_t)r->pair_size} : str_of(r->pair);
+  if (r->task) ask_vector(l, r, &pair, &q);
+  GrammarSpec form;
+  bool formed;
+  Arena a;
+  arena_init_scoped(&a);
+  // A request without choices takes no memory.
+  Str *choice = r->nchoices ? arena_array(&a, Str, (int64_t)r->nchoices) : NULL;
+  tenon_status s = form_of(r, choice, d, &form, &formed);
+  if (!s && formed) q.form = &form;
+  if (!s) s = llm_submit(l->llm, &q, d, id);
+  arena_deinit(&a);
+  return s;
 }
 
 tenon_status tenon_llm_submit(tenon_llm *l, const tenon_llm_request *request, uint64_t *id,
@@ -191,7 +272,8 @@ static tenon_llm_finish finish_of(EngineFinish f) {
 static void give_event(tenon_llm *l, int32_t i) {
   static const tenon_llm_event_kind kind[] = {[EVENT_TOKEN] = TENON_LLM_TOKEN,
                                               [EVENT_PROMPT] = TENON_LLM_PROMPT,
-                                              [EVENT_END] = TENON_LLM_END};
+                                              [EVENT_END] = TENON_LLM_END,
+                                              [EVENT_VECTOR] = TENON_LLM_VECTOR};
   const LlmEvent *from = &l->llm->event[i];
   const EngineEvent *e = from->e;
   tenon_llm_top *top = l->top + (int64_t)i * SAMPLER_TOP;
@@ -207,7 +289,9 @@ static void give_event(tenon_llm *l, int32_t i) {
                                   .text_size = (size_t)from->text.n,
                                   .logprob = e->report.logprob,
                                   .top = top,
-                                  .ntop = (size_t)e->report.ntop};
+                                  .ntop = (size_t)e->report.ntop,
+                                  .vector = from->vector,
+                                  .nvector = (size_t)from->nvector};
 }
 
 tenon_status tenon_llm_step(tenon_llm *l, const tenon_llm_event **events, size_t *nevents,
@@ -226,6 +310,21 @@ tenon_status tenon_llm_step(tenon_llm *l, const tenon_llm_event **events, size_t
   *events = l->event;
   *nevents = (size_t)l->llm->nevents;
   return api_error(error, &d, TENON_OK);
+}
+
+tenon_status tenon_llm_load_adapter(tenon_llm *l, const char *name, const char *path, float scale,
+                                    tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  if (!l || !name || !path) return api_missing(!l ? "model" : !name ? "name" : "path", error);
+  return api_error(error, &d, llm_load_adapter(l->llm, name, path, or_one(scale), &d));
+}
+
+tenon_status tenon_llm_drop_adapter(tenon_llm *l, const char *name, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  if (!l || !name) return api_missing(l ? "name" : "model", error);
+  return api_error(error, &d, llm_drop_adapter(l->llm, name, &d));
 }
 
 tenon_status tenon_llm_cancel(tenon_llm *l, uint64_t id, tenon_error *error) {
@@ -274,10 +373,12 @@ void tenon_llm_memory(const tenon_llm *l, tenon_llm_bytes *out) {
   *out = (tenon_llm_bytes){.weights = c->model.weights,
                            .constants = c->model.copied,
                            .arena = c->model.arena,
-                           .cache = c->page_bytes,
+                           .cache = c->page_bytes + c->state_bytes,
                            .logits = c->logits,
                            .tables = c->tables,
                            .requests = c->requests,
+                           .adapters = c->model.adapters,
+                           .draft = c->model.draft,
                            .code = c->model.code,
                            .total = c->total};
 }
@@ -295,7 +396,10 @@ void tenon_llm_describe(const tenon_llm *l, tenon_llm_info *out) {
                           .layers = (int32_t)m->spec.layers,
                           .weight_bytes = m->weight_bytes,
                           .token_bytes = m->token_bytes,
-                          .has_chat = l->llm->chat_text.n > 0};
+                          .has_chat = l->llm->chat_text.n > 0,
+                          .is_encoder = m->spec.encoder,
+                          .embedding = l->llm->engine->model.hidden,
+                          .scores = l->llm->engine->model.scores};
 }
 
 // ---- text ----
@@ -353,6 +457,38 @@ tenon_status tenon_llm_detokenize(tenon_llm *l, const int32_t *tokens, size_t n,
   if (!t.status) t.status = give_text(out, text, capacity, size);
   arena_deinit(&a);
   return api_error(error, &d, t.status);
+}
+
+tenon_status tenon_llm_piece(const tenon_llm *l, int32_t token, tenon_llm_token *out,
+                             tenon_error *error) {
+  Diag d;
+  int32_t ends[ENGINE_STOPS];
+  diag_init(&d);
+  if (out) *out = (tenon_llm_token){.bytes = ""};
+  if (!l || !out) return api_missing(l ? "place for the token" : "model", error);
+  int32_t vocab = l->llm->engine->model.vocab;
+  if (token < 0 || token >= vocab)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL, NOWHERE, "token %d, and the vocabulary has %d tokens",
+                          token, vocab));
+  // Rows of logits beyond the tokenizer's vocabulary stand for nothing.
+  Str s = tokenizer_piece(l->llm->tokenizer, token);
+  if (s.n) *out = (tenon_llm_token){.bytes = s.p, .size = (size_t)s.n};
+  out->special = tokenizer_is_special(l->llm->tokenizer, token);
+  for (int32_t i = llm_ends(l->llm, ends) - 1; i >= 0; i--) out->end |= ends[i] == token;
+  return api_error(error, &d, TENON_OK);
+}
+
+size_t tenon_llm_ends(const tenon_llm *l, int32_t *tokens, size_t capacity) {
+  int32_t ends[ENGINE_STOPS];
+  if (!l) return 0;
+  size_t n = (size_t)llm_ends(l->llm, ends);
+  if (tokens) memcpy(tokens, ends, MIN(n, capacity) * sizeof *tokens);
+  return n;
+}
+
+const char *tenon_llm_template(const tenon_llm *l) {
+  return l && l->llm->chat_text.n ? l->llm->chat_text.p : NULL;
 }
 
 typedef struct ChatCall {

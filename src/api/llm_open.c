@@ -18,7 +18,9 @@ enum {
   REQUESTS = 64,
   DRAFT = 8,
   DRAFT_ROWS = 16,
-  STEP_TEXT = 64
+  STEP_TEXT = 64,
+  KEPT_STATES = 2,  // of recurrent layers, for each sequence
+  KEEP_EVERY = 256  // positions
 };
 
 // ---- tokenizer and chat template ----
@@ -84,6 +86,8 @@ static tenon_status read_template(Llm *l, Diag *d) {
     const GgufValue *v = gguf_string(l->model->gguf, "tokenizer.chat_template");
     if (v) text = v->s;
   }
+  // With a NUL behind it, for the public interface.
+  if (text.n) text.p = str_copy(&l->arena, text);
   l->chat_text = text;
   return TENON_OK;
 }
@@ -111,8 +115,14 @@ static tenon_status build(Build *b, Diag *d) {
 
 static tenon_status build_program(Llm *l, const LlmServeOptions *o, Diag *d) {
   Build b = {.llm = l, .options = *o->compile};
+  int32_t rank;
+  TRY(llm_adapters_size(o, d, &rank));
   b.how = (LlmBuildOptions){.form = LLM_PAGED,
                             .kv = o->kv,
+                            .embed = o->embed,
+                            .adapters = o->adapters,
+                            .rank = rank,
+                            .in_place = !b.options.target->driver,
                             .activations = o->exact ? LLM_ACTIVATIONS_F32 : LLM_ACTIVATIONS_INT8};
   b.options.watch = o->watch;
   b.options.loops = &l->arena;
@@ -131,6 +141,7 @@ static tenon_status make_session(Llm *l, const LlmServeOptions *o, Diag *d) {
   SessionOptions so = {.threads = o->threads};
   TRY(session_create(l->program, &so, d, &l->session));
   const ProgFunction *f = l->program->function[0];
+  l->state_bytes_each = llm_state_bytes(&l->model->spec);
   l->nstates = session_state_count(l->session);
   l->in = arena_array(&l->arena, Value *, f->nparams);
   l->out = arena_array(&l->arena, Value *, f->nresults);
@@ -138,7 +149,9 @@ static tenon_status make_session(Llm *l, const LlmServeOptions *o, Diag *d) {
   l->state = arena_array(&l->arena, void *, l->nstates);
   l->state_bytes = arena_array(&l->arena, int64_t, l->nstates);
   run_keep_init(&l->keep);
-  return TENON_OK;
+  int32_t rank;
+  TRY(llm_adapters_size(o, d, &rank));
+  return llm_adapters_init(l, o->adapters, rank, d);
 }
 
 // ---- sizes ----
@@ -147,10 +160,22 @@ static void choose_sizes(const Llm *l, const LlmServeOptions *o, EngineModel *m,
   const LlmSpec *s = &l->model->spec;
   int32_t most = (int32_t)MIN(s->context, 1 << 24), draft = o->draft ? o->draft : DRAFT;
   m->vocab = (int32_t)s->vocab;
-  m->context = o->context ? o->context : MIN(most, CONTEXT);
+  m->context = o->context ? MIN(o->context, most) : MIN(most, CONTEXT);
   m->seqs_max = o->sequences ? o->sequences : SEQUENCES;
   m->outs_max = MAX(m->seqs_max + (draft > 0 ? DRAFT_ROWS : 0), o->logits);
   m->rows_max = MAX(o->batch ? o->batch : BATCH, m->outs_max);
+  m->no_logits = llm_headless(s);
+  m->adapters = o->adapters;
+  m->whole = s->encoder;
+  if (m->whole) m->rows_max = MAX(m->rows_max, m->context);
+  if (o->embed || m->no_logits) {
+    m->hidden = (int32_t)s->hidden;
+    m->scores = s->classify ? (int32_t)s->labels : 0;
+  }
+  if (l->state_bytes_each) {
+    m->states = (1 + KEPT_STATES) * m->seqs_max;
+    m->keep_every = KEEP_EVERY;
+  }
   *e = (EngineOptions){.requests = o->requests ? o->requests : MAX(REQUESTS, 2 * m->seqs_max),
                        .draft = MAX(draft, 0),
                        .no_prefix = o->no_prefix,
@@ -158,11 +183,19 @@ static void choose_sizes(const Llm *l, const LlmServeOptions *o, EngineModel *m,
                        .now = platform->now};
 }
 
+// Without a limit: half of the machine's memory, or nine tenths of the device's that has the pages.
+static int64_t default_limit(const Llm *l) {
+  int64_t device = session_device_memory(l->session);
+  return device ? device / 10 * 9 : machine_memory() / 2;
+}
+
 // Pages: as asked, or for whole contexts of all sequences within the limit.
 static tenon_status choose_pages(const Llm *l, const LlmServeOptions *o, const EngineOptions *e,
                                  EngineModel *m, Diag *d) {
-  int64_t limit = o->memory_limit ? o->memory_limit : machine_memory() / 2;
+  int64_t limit = o->memory_limit ? o->memory_limit : default_limit(l);
   int64_t whole = (int64_t)engine_pages_for(m->context) * m->seqs_max;
+  // Of an encoder those of one step, each sequence's last one begun, and the plan's reserve.
+  if (m->whole) whole = engine_pages_for(m->rows_max) + 2 * (int64_t)m->seqs_max;
   int32_t most = certificate_pages(m, e, &l->bytes, limit);
   if (o->pages && (o->pages <= most || !o->memory_limit)) {
     m->pages = o->pages;
@@ -183,19 +216,24 @@ static tenon_status choose_pages(const Llm *l, const LlmServeOptions *o, const E
 }
 
 static tenon_status measure(Llm *l, EngineModel *m, Diag *d) {
-  static const char *const symbol[] = {"T", "S", "R", "P", "N"};
-  const int64_t most[] = {m->rows_max, m->seqs_max, m->outs_max, engine_pages_for(m->context), 1};
-  const SymbolValue one_page = {"N", 1};
+  static const char *const symbol[] = {"T", "S", "R", "P", "N", "E"};
+  const int64_t most[] = {m->rows_max, m->seqs_max, m->outs_max, engine_pages_for(m->context),
+                          1,           m->rows_max};
+  const SymbolValue one[] = {{"N", 1}, {"M", 1}};
   l->bytes.weights = l->model->weight_bytes;
   l->bytes.copied = l->program->constants_bytes - l->program->mapped_bytes;
   l->bytes.code = l->program->code_bytes;
   TRY(session_reserve(l->session, symbol, most, ARRAY_LEN(symbol), d));
   l->bytes.arena = session_arena_bytes(l->session) + session_scratch_bytes(l->session);
-  l->bytes.page = 0;
+  // Constants, arenas and scratch, and room for the logits: no state has memory there yet.
+  l->bytes.device = session_device_bytes(l->session);
+  if (l->bytes.device) l->bytes.device += (int64_t)m->outs_max * m->vocab * (int64_t)sizeof(float);
+  l->bytes.page = -l->state_bytes_each - l->bytes.adapters;
+  l->bytes.state = l->state_bytes_each;
   for (int32_t i = 0; i < l->nstates; i++) {
     int64_t dims[MAX_RANK], n;
     StateInfo info = session_state(l->session, i);
-    TRY(session_state_dims(l->session, i, &one_page, 1, dims, d));
+    TRY(session_state_dims(l->session, i, one, ARRAY_LEN(one), dims, d));
     if (!shape_count(info.rank, dims, &n))
       return fail(d, TENON_EINVAL, NOWHERE, "a state has no size");
     l->bytes.page += n * elem_bytes(info.dtype);
@@ -207,10 +245,14 @@ static tenon_status make_engine(Llm *l, const LlmServeOptions *o, Diag *d) {
   EngineModel m = {.ctx = l, .run = llm_run};
   EngineOptions e;
   choose_sizes(l, o, &m, &e);
+  if (o->draft_model) {
+    TRY(llm_open_drafter(l, o, &m, d));
+    e.drafter = &l->drafter->engine->model;
+  }
   TRY(measure(l, &m, d));
   TRY(choose_pages(l, o, &e, &m, d));
   TRY(certificate_make(&m, &e, &l->bytes, d, &l->certificate));
-  TRY(llm_bind_states(l, m.pages, d));
+  TRY(llm_bind_states(l, m.pages, m.states, d));
   return engine_create(&m, &e, d, &l->engine);
 }
 
@@ -244,18 +286,18 @@ static tenon_status check_options(const LlmServeOptions *o, Diag *d) {
   if (o->context < 0 || o->sequences < 0 || o->requests < 0 || o->batch < 0 || o->pages < 0 ||
       o->memory_limit < 0 || o->threads < 0)
     return fail(d, TENON_EINVAL, NOWHERE, "a size of the options is negative");
-  if (o->kv && o->kv != DT_F32 && o->kv != DT_F16 && o->kv != DT_BF16)
-    return fail(d, TENON_EINVAL, NOWHERE, "keys and values can be f32, f16 or bf16, not %s",
+  if (o->kv && o->kv != DT_F32 && o->kv != DT_F16 && o->kv != DT_BF16 && o->kv != DT_I8)
+    return fail(d, TENON_EINVAL, NOWHERE, "keys and values can be f32, f16, bf16 or i8, not %s",
                 dtype_name(o->kv));
   return TENON_OK;
 }
 
 static tenon_status open_all(Llm *l, const char *path, const LlmServeOptions *o, Diag *d) {
-  LlmOpenOptions open = {.context = o->context};
+  LlmOpenOptions open = {.context = o->drafts ? 0 : o->context};
   TRY(check_options(o, d));
   TRY(watch_step(o->watch, d, "read", path, 0, 3));
   TRY(llm_open(path, &open, d, &l->model));
-  if (o->context > l->model->spec.context)
+  if (o->context > l->model->spec.context && !o->drafts)
     return fail(d, TENON_EINVAL, NOWHERE, "a context of %d tokens; the model was made for %lld",
                 o->context, (long long)l->model->spec.context);
   TRY(watch_step(o->watch, d, "read", "tokenizer", 1, 3));
@@ -293,7 +335,10 @@ tenon_status llm_create(const char *path, const LlmServeOptions *o, Diag *d, Llm
 
 void llm_free(Llm *l) {
   if (!l) return;
+  for (int32_t i = 0; l->stream && i < l->engine->nslots; i++) llm_form_free(l->stream[i].form);
+  grammar_vocab_free(l->vocab);
   engine_free(l->engine);
+  llm_free(l->drafter);
   if (l->session) run_keep_deinit(&l->keep);
   session_free(l->session);
   if (l->state) llm_drop_states(l);

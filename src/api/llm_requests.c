@@ -10,23 +10,25 @@
 
 #include "base/platform.h"
 
+#include <math.h>
+
 // ---- prompts ----
 
-// What ends a generation: the tokenizer's end tokens and the model's own.
-static void add_ends(const Llm *l, EngineRequest *r, int32_t *stop) {
-  static const TokenRole roles[] = {TOKEN_EOS, TOKEN_EOT};
+static int32_t add_end(int32_t *out, int32_t n, int32_t id) {
+  for (int32_t i = 0; i < n; i++)
+    if (out[i] == id) return n;
+  if (id < 0 || n == ENGINE_STOPS) return n;
+  out[n] = id;
+  return n + 1;
+}
+
+// The tokenizer's end tokens and the model's own.
+int32_t llm_ends(const Llm *l, int32_t out[ENGINE_STOPS]) {
   const LlmGeneration *g = &l->model->generation;
-  r->stop = stop;
-  r->nstop = 0;
-  for (int64_t i = 0; i < ARRAY_LEN(roles); i++) {
-    int32_t id = tokenizer_id(l->tokenizer, roles[i]);
-    if (id >= 0) stop[r->nstop++] = id;
-  }
-  for (int64_t i = 0; i < g->neos && r->nstop < ENGINE_STOPS; i++) {
-    bool there = false;
-    for (int32_t k = 0; k < r->nstop; k++) there |= stop[k] == (int32_t)g->eos[i];
-    if (!there) stop[r->nstop++] = (int32_t)g->eos[i];
-  }
+  int32_t n = add_end(out, 0, tokenizer_id(l->tokenizer, TOKEN_EOS));
+  n = add_end(out, n, tokenizer_id(l->tokenizer, TOKEN_EOT));
+  for (int64_t i = 0; i < g->neos; i++) n = add_end(out, n, (int32_t)g->eos[i]);
+  return n;
 }
 
 static tenon_status check_stops(const LlmRequest *r, Diag *d) {
@@ -43,8 +45,18 @@ static LlmStream *stream_of(Llm *l, uint64_t id) {
   return &l->stream[seq_of(l->engine, id) - l->engine->seq];
 }
 
-static void begin_stream(Llm *l, const LlmRequest *r, uint64_t id) {
+static void end_stream(LlmStream *s) {
+  s->id = 0;
+  llm_form_free(s->form);
+  s->form = NULL;
+}
+
+static void begin_stream(Llm *l, const LlmRequest *r, uint64_t id, LlmAnswerForm *form) {
   LlmStream *s = stream_of(l, id);
+  end_stream(s);
+  s->form = form;
+  s->nshown = r->nshown;
+  if (r->nshown) memcpy(s->shown, r->shown, (size_t)r->nshown * sizeof *s->shown);
   s->id = id;
   token_stream_init(&s->text, l->tokenizer, DETOKENIZE_SKIP_SPECIAL | DETOKENIZE_CONTINUE);
   s->nstop = r->nstop;
@@ -54,26 +66,52 @@ static void begin_stream(Llm *l, const LlmRequest *r, uint64_t id) {
   }
   s->nheld = 0;
   s->cut = false;
+  s->normalise = r->normalise;
+}
+
+// The text's tokens, or those of a pair.
+static tenon_status tokenize(Llm *l, const LlmRequest *r, EngineRequest *e, Diag *d) {
+  TokenBuffer *t = &l->tokens;
+  int64_t second = 0, context = l->engine->model.context;
+  t->n = 0;
+  if (r->pair)
+    TRY(tokenizer_encode_pair(l->tokenizer, r->text, *r->pair, t, &second, d));
+  else
+    TRY(tokenizer_encode(l->tokenizer, r->text, r->tokenize, t, d));
+  if (r->truncate && (r->tokenize & TOKENIZE_ADD_SPECIAL))
+    tokenizer_cut(l->tokenizer, t, context, second);
+  if (t->n > INT32_MAX / 2)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "the prompt has %lld tokens, and the context has room for %lld", (long long)t->n,
+                (long long)context);
+  e->tokens = t->id;
+  e->ntokens = (int32_t)t->n;
+  // A model with one type of tokens does not tell the halves of a pair apart.
+  if (l->model->spec.types > 1) e->second = (int32_t)second;
+  return e->ntokens ? TENON_OK : fail(d, TENON_EINVAL, NOWHERE, "the prompt is empty");
+}
+
+EnginePool llm_pool(const Llm *l) {
+  switch (l->model->pooling) {
+  case LLM_POOL_MEAN: return POOL_MEAN;
+  case LLM_POOL_FIRST: return POOL_FIRST;
+  case LLM_POOL_LAST: return POOL_LAST;
+  case LLM_POOL_UNSAID: break;
+  }
+  return l->model->spec.encoder ? POOL_MEAN : POOL_LAST;
 }
 
 tenon_status llm_submit(Llm *l, const LlmRequest *r, Diag *d, uint64_t *out_id) {
   *out_id = 0;
   EngineRequest e = r->r;
-  int32_t ends[ENGINE_STOPS + 2];
+  int32_t ends[ENGINE_STOPS];
   TRY(check_stops(r, d));
-  if (!e.tokens) {
-    l->tokens.n = 0;
-    TRY(tokenizer_encode(l->tokenizer, r->text, r->tokenize, &l->tokens, d));
-    e.tokens = l->tokens.id;
-    if (l->tokens.n > INT32_MAX / 2)
-      return fail(d, TENON_EINVAL, NOWHERE,
-                  "the prompt has %lld tokens, and the context has room "
-                  "for %d",
-                  (long long)l->tokens.n, l->engine->model.context);
-    e.ntokens = (int32_t)l->tokens.n;
-    if (!e.ntokens) return fail(d, TENON_EINVAL, NOWHERE, "the prompt is empty");
+  if (r->adapter) TRY(llm_use_adapter(l, r->adapter, d, &e));
+  if (!e.tokens) TRY(tokenize(l, r, &e, d));
+  if (!r->ignore_end) {
+    e.stop = ends;
+    e.nstop = llm_ends(l, ends);
   }
-  if (!r->ignore_end) add_ends(l, &e, ends);
   int32_t most = MIN(l->engine->model.context, l->engine->model.pages * ENGINE_PAGE + 1);
   if (e.max_tokens < 0) {
     e.max_tokens = most - e.ntokens;
@@ -83,9 +121,14 @@ tenon_status llm_submit(Llm *l, const LlmRequest *r, Diag *d, uint64_t *out_id) 
                   "generate",
                   e.ntokens, most - 1);
   }
-  TRY(engine_submit(l->engine, &e, d, out_id));
-  begin_stream(l, r, *out_id);
-  return TENON_OK;
+  LlmAnswerForm *form = NULL;
+  if (r->form) TRY(llm_form_begin(l, r->form, e.max_tokens, d, &form, &e.mask));
+  tenon_status s = engine_submit(l->engine, &e, d, out_id);
+  if (s)
+    llm_form_free(form);
+  else
+    begin_stream(l, r, *out_id, form);
+  return s;
 }
 
 bool llm_cancel(Llm *l, uint64_t id) { return engine_cancel(l->engine, id); }
@@ -110,12 +153,24 @@ static int64_t find_stop(const LlmStream *s, Str text) {
   return -1;
 }
 
+static bool is_shown(const LlmStream *s, int32_t token) {
+  for (int32_t i = 0; i < s->nshown; i++)
+    if (s->shown[i] == token) return true;
+  return false;
+}
+
 // Text that was held back, and what the token adds.  `last`: nothing follows.
 static tenon_status next_text(Llm *l, LlmStream *s, int32_t token, bool last, Diag *d, Str *out,
                               bool *out_stopped) {
   StrBuf b;
   strbuf_init(&b, &l->step);
   strbuf_put(&b, (Str){s->held, s->nheld});
+  if (is_shown(s, token)) {
+    token_stream_end(&s->text, &b);
+    token_stream_init(&s->text, l->tokenizer, DETOKENIZE_SKIP_SPECIAL | DETOKENIZE_CONTINUE);
+    strbuf_put(&b, tokenizer_piece(l->tokenizer, token));
+    token = -1;
+  }
   // Models have more rows of logits than tokens where the vocabulary was padded: no text.
   if (token >= 0 && token < tokenizer_size(l->tokenizer))
     TRY(token_stream_next(&s->text, token, &b, d));
@@ -136,15 +191,31 @@ static tenon_status next_text(Llm *l, LlmStream *s, int32_t token, bool last, Di
   return TENON_OK;
 }
 
+// A copy, of length 1 where it was asked for: divided by its length in double.
+static void give_vector(Llm *l, const LlmStream *s, const EngineEvent *e, LlmEvent *ev) {
+  float *v = arena_array(&l->step, float, e->nvector);
+  double sum = 0;
+  for (int32_t i = 0; i < e->nvector; i++) sum += (double)e->vector[i] * (double)e->vector[i];
+  double by = s->normalise && sum > 0 ? 1 / sqrt(sum) : 1;
+  for (int32_t i = 0; i < e->nvector; i++) v[i] = (float)((double)e->vector[i] * by);
+  ev->vector = v;
+  ev->nvector = e->nvector;
+}
+
 static tenon_status take_event(Llm *l, const EngineEvent *e, Diag *d) {
   int32_t slot = engine_slot(e->id);
   LlmStream *s = &l->stream[slot];
   if (s->id != e->id || s->cut) {  // it was ended by a stop text
-    if (e->finish && s->id == e->id) s->id = 0;
+    if (e->finish && s->id == e->id) end_stream(s);
     return TENON_OK;
   }
   LlmEvent *ev = &l->event[l->nevents++];
   *ev = (LlmEvent){.e = e, .finish = e->finish};
+  if (e->kind == EVENT_VECTOR) {
+    give_vector(l, s, e, ev);
+    end_stream(s);
+    return TENON_OK;
+  }
   if (e->kind == EVENT_PROMPT) return TENON_OK;
   bool stopped;
   // An end token has no text, whatever its piece is.
@@ -155,7 +226,7 @@ static tenon_status take_event(Llm *l, const EngineEvent *e, Diag *d) {
     s->cut = true;
     if (!e->finish) engine_cancel(l->engine, e->id);
   }
-  if (e->finish) s->id = 0;
+  if (e->finish) end_stream(s);
   return TENON_OK;
 }
 

@@ -33,6 +33,7 @@ enum CommandId {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define SIGNED(...)
 #define LIMIT(...)
 #define BYTES(...)
 #include "cli/options.def"
@@ -41,13 +42,14 @@ enum CommandId {
 enum OptionId {
 #define CMD(...)
 #define EXAMPLE(...)
-#define FLAG(cmd, id, ...)  OPT_##cmd##_##id,
-#define TEXT(cmd, id, ...)  OPT_##cmd##_##id,
-#define LIST(cmd, id, ...)  OPT_##cmd##_##id,
-#define INT(cmd, id, ...)   OPT_##cmd##_##id,
-#define REAL(cmd, id, ...)  OPT_##cmd##_##id,
-#define LIMIT(cmd, id, ...) OPT_##cmd##_##id,
-#define BYTES(cmd, id, ...) OPT_##cmd##_##id,
+#define FLAG(cmd, id, ...)   OPT_##cmd##_##id,
+#define TEXT(cmd, id, ...)   OPT_##cmd##_##id,
+#define LIST(cmd, id, ...)   OPT_##cmd##_##id,
+#define INT(cmd, id, ...)    OPT_##cmd##_##id,
+#define REAL(cmd, id, ...)   OPT_##cmd##_##id,
+#define SIGNED(cmd, id, ...) OPT_##cmd##_##id,
+#define LIMIT(cmd, id, ...)  OPT_##cmd##_##id,
+#define BYTES(cmd, id, ...)  OPT_##cmd##_##id,
 #include "cli/options.def"
   OPT_COUNT
 };
@@ -59,7 +61,8 @@ typedef struct OptionRow {
   const char *name;  // long option, _ for -: option_name gives the spelling
   char letter;       // 0: none
   const char *value, *complete;
-  int64_t least, most;  // OK_LIMIT: what K stands for is `most`
+  int64_t least,
+      most;  // OK_LIMIT: what K stands for is `most`; OK_REAL: below 0, it may be negative
   const char *help;
   int level;  // 1: EXPERT; ask option_is_expert
 } OptionRow;
@@ -174,6 +177,8 @@ int cmd_compare(Cli *c);
 int cmd_generate(Cli *c);
 int cmd_chat(Cli *c);
 int cmd_perplexity(Cli *c);
+int cmd_embed(Cli *c);
+int cmd_rerank(Cli *c);
 int cmd_bench_llm(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);

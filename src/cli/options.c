@@ -27,6 +27,7 @@ const CommandRow cli_command[CMD_COUNT] = {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define SIGNED(...)
 #define LIMIT(...)
 #define BYTES(...)
 #include "cli/options.def"
@@ -39,6 +40,7 @@ const ExampleRow cli_example[] = {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define SIGNED(...)
 #define LIMIT(...)
 #define BYTES(...)
 #include "cli/options.def"
@@ -53,6 +55,7 @@ const OptionRow cli_option[OPT_COUNT] = {
 #define INT(cmd, id, ch, va, lo, hi, he)                                                           \
   {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, lo, hi, .help = he},
 #define REAL(cmd, id, ch, va, he)     {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, 0, 0, .help = he},
+#define SIGNED(cmd, id, ch, va, he)   {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, -1, 0, .help = he},
 #define LIMIT(cmd, id, na, va, k, he) {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, 1, k, .help = he},
 #define BYTES(cmd, id, ch, va, lo, he)                                                             \
   {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, lo, 1024, .help = he},
@@ -141,11 +144,11 @@ static int unknown_option(Cli *c, const char *text) {
 }
 
 // ---- values ----
-static bool parse_real(const char *text, double *out) {
+static bool parse_real(const char *text, bool negative, double *out) {
   char *end;
   errno = 0;
   *out = strtod(text, &end);
-  return end != text && !*end && isfinite(*out) && *out >= 0 && !strpbrk(text, "xX");
+  return end != text && !*end && isfinite(*out) && (negative || *out >= 0) && !strpbrk(text, "xX");
 }
 
 static int store(Cli *c, int id, const char *text) {
@@ -160,9 +163,9 @@ static int store(Cli *c, int id, const char *text) {
     return cli_usage(c, "%s: --%s takes a whole number from %lld to %lld, not '%s'", command,
                      option_name(o), (long long)o->least, (long long)o->most, text);
   }
-  if (o->kind == OK_REAL && !parse_real(text, &v->f))
-    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command,
-                     option_name(o), text);
+  if (o->kind == OK_REAL && !parse_real(text, o->least < 0, &v->f))
+    return cli_usage(c, "%s: --%s takes a number%s, not '%s'", command, option_name(o),
+                     o->least < 0 ? "" : " that is not negative", text);
   if (o->kind == OK_LIMIT && (!parse_scaled(text, o->most, &v->i) || v->i < o->least))
     return cli_usage(c, "%s: --%s takes a whole number from %lld up, as 500, 20M or 4G, not '%s'",
                      command, option_name(o), (long long)o->least, text);

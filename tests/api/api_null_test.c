@@ -330,6 +330,13 @@ static void rows_of_llm_requests(tenon_llm *l) {
   QUIET(TENON_OK, tenon_llm_step, l, &e, &n, NULL);
   TELLS(TENON_EINVAL, tenon_llm_cancel, llm, NULL, 1, &error);
   QUIET(TENON_EINVAL, tenon_llm_cancel, l, 1, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_load_adapter, llm, NULL, "a", "/nothing", 1, &error);
+  TELLS(TENON_EINVAL, tenon_llm_load_adapter, name, l, NULL, "/nothing", 1, &error);
+  TELLS(TENON_EINVAL, tenon_llm_load_adapter, path, l, "a", NULL, 1, &error);
+  QUIET(TENON_EUNSUPPORTED, tenon_llm_load_adapter, l, "a", "/nothing", 1, NULL);
+  TELLS(TENON_EINVAL, tenon_llm_drop_adapter, llm, NULL, "a", &error);
+  TELLS(TENON_EINVAL, tenon_llm_drop_adapter, name, l, NULL, &error);
+  QUIET(TENON_EINVAL, tenon_llm_drop_adapter, l, "a", NULL);
   GIVES(0, tenon_llm_busy, llm, NULL);
 }
 
@@ -364,6 +371,13 @@ static void rows_of_llm_text(tenon_llm *l) {
   TELLS(TENON_OK, tenon_llm_detokenize, text, l, token, 1, 0, NULL, 64, &n, &error);
   TELLS(TENON_EINVAL, tenon_llm_detokenize, size, l, token, 1, 0, to, 64, NULL, &error);
   QUIET(TENON_OK, tenon_llm_detokenize, l, token, 1, 0, to, 64, &n, NULL);
+  tenon_llm_token piece;
+  TELLS(TENON_EINVAL, tenon_llm_piece, llm, NULL, 1, &piece, &error);
+  TELLS(TENON_EINVAL, tenon_llm_piece, out, l, 1, NULL, &error);
+  QUIET(TENON_OK, tenon_llm_piece, l, 1, &piece, NULL);
+  GIVES(0, tenon_llm_ends, llm, NULL, token, 8);
+  GIVES(1, tenon_llm_ends, tokens, l, NULL, 8);
+  GIVES_PTR(NULL, tenon_llm_template, llm, NULL);
   TELLS(TENON_EINVAL, tenon_llm_chat, llm, NULL, messages, NULL, NULL, to, 64, &n, &error);
   TELLS(TENON_EINVAL, tenon_llm_chat, messages, l, NULL, NULL, NULL, to, 64, &n, &error);
   TELLS(TENON_OK, tenon_llm_chat, tools, l, messages, NULL, "{}", to, 64, &n, &error);

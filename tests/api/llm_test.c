@@ -167,6 +167,107 @@ TEST(llm_chat_and_tokens) {
   end(&f);
 }
 
+// Digits alone, and an end where three tokens are left.
+static tenon_llm_allowed digits(const tenon_llm_place *at, uint32_t *allowed, void *user) {
+  const int32_t *end = user;
+  for (int32_t i = '0'; i <= '9' && at->left > 3; i++) allowed[i / 32] |= 1u << (i % 32);
+  if (at->left <= 3) allowed[*end / 32] |= 1u << (*end % 32);
+  return at->ntokens == at->nprompt + 20 ? TENON_LLM_ALLOW_FAILED : TENON_LLM_ALLOW_SET;
+}
+
+TEST(llm_masks) {
+  Fixture f;
+  if (begin(&f, &small)) {
+    int32_t end_token;
+    tenon_llm_token t;
+    EXPECT_INT_EQ(tenon_llm_ends(f.llm, &end_token, 1), 1);
+    EXPECT_STATUS(tenon_llm_piece(f.llm, end_token, &t, &f.error), TENON_OK);
+    EXPECT(t.end && t.special && t.size > 0);
+    EXPECT_STATUS(tenon_llm_piece(f.llm, 'a', &t, &f.error), TENON_OK);
+    EXPECT(!t.end && !t.special && t.size == 1 && *t.bytes == 'a');
+    EXPECT_STATUS(tenon_llm_piece(f.llm, TINY_VOCAB, &t, &f.error), TENON_EINVAL);
+    tenon_llm_request r = {
+        .text = "Hello", .max_tokens = 13, .mask = digits, .mask_user = &end_token};
+    Reply a = ask(&f, r);
+    EXPECT_INT_EQ(a.n, 11);
+    EXPECT_INT_EQ(a.finish, TENON_LLM_STOP);
+    EXPECT_INT_EQ(strspn(a.text, "0123456789"), 10);
+    EXPECT_INT_EQ(a.size, 10);
+    r.max_tokens = 100;
+    a = ask(&f, r);
+    EXPECT_INT_EQ(a.finish, TENON_LLM_NO_TOKEN);
+    EXPECT_INT_EQ(a.n, 20);
+  }
+  end(&f);
+}
+
+// Forms of answers: each is whole, and what cannot be is refused first.
+TEST(llm_forms) {
+  static const char *const choices[] = {"yes", "no"};
+  Fixture f;
+  if (begin(&f, &small)) {
+    Reply a = ask(&f, (tenon_llm_request){.text = "Hello", .max_tokens = 8, .regex = "[0-9]{3}x"});
+    EXPECT(strspn(a.text, "0123456789") == 3 && !strcmp(a.text + 3, "x"));
+    EXPECT_INT_EQ(a.finish, TENON_LLM_STOP);
+    a = ask(&f, (tenon_llm_request){
+                    .text = "Hello", .max_tokens = 8, .choices = choices, .nchoices = 2});
+    EXPECT(!strcmp(a.text, "yes") || !strcmp(a.text, "no"));
+    a = ask(&f, (tenon_llm_request){.text = "Hello",
+                                    .max_tokens = 9,
+                                    .grammar = "root ::= \"a\" root \"b\" | \"c\""});
+    EXPECT(strchr(a.text, 'c') && strspn(a.text, "a") * 2 + 1 == a.size);
+    a = ask(&f, (tenon_llm_request){.text = "Hello",
+                                    .max_tokens = 12,
+                                    .json_schema = "{\"type\":\"object\",\"required\":[\"k\"],"
+                                                   "\"additionalProperties\":false,\"properties\":"
+                                                   "{\"k\":{\"type\":\"boolean\"}}}"});
+    EXPECT(a.text[0] == '{' && a.text[a.size - 1] == '}' && strstr(a.text, "\"k\""));
+    static const struct {
+      tenon_llm_request r;
+      tenon_status status;
+      const char *says;
+    } wrong[] = {
+        {{.text = "x", .regex = "(?=a)"}, TENON_EUNSUPPORTED, "lookahead"},
+        {{.text = "x", .regex = "a{9}", .max_tokens = 3}, TENON_EINVAL, "9 tokens"},
+        {{.text = "x", .regex = "a", .grammar = "root ::= \"a\""}, TENON_EINVAL, "exclude"},
+        {{.text = "x", .regex = "a", .mask = digits}, TENON_EINVAL, "exclude"},
+        {{.text = "x", .nchoices = 1}, TENON_EINVAL, "choice 0"},
+        {{.text = "x", .nshown = 1}, TENON_EINVAL, "shown"},
+        {{.text = "x", .task = TENON_LLM_EMBED, .regex = "a"}, TENON_EINVAL, "nothing"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+      tenon_llm_request r = wrong[i].r;
+      uint64_t id;
+      r.struct_size = sizeof r;
+      EXPECT_STATUS(tenon_llm_submit(f.llm, &r, &id, &f.error), wrong[i].status);
+      EXPECT_CONTAINS(f.error.message, wrong[i].says);
+    }
+  }
+  end(&f);
+}
+
+// A control token has no text in an answer, but where it is asked for.
+TEST(llm_shows_control_tokens) {
+  Fixture f;
+  if (begin(&f, &small)) {
+    int32_t end_token;
+    tenon_llm_token t;
+    EXPECT_INT_EQ(tenon_llm_ends(f.llm, &end_token, 1), 1);
+    EXPECT_STATUS(tenon_llm_piece(f.llm, end_token, &t, &f.error), TENON_OK);
+    tenon_llm_bias always = {end_token, 100};
+    tenon_llm_request r = {
+        .text = "Hello", .max_tokens = 2, .bias = &always, .nbias = 1, .ignore_end = 1};
+    EXPECT_INT_EQ(ask(&f, r).size, 0);
+    r.shown = &end_token;
+    r.nshown = 1;
+    Reply a = ask(&f, r);
+    EXPECT_INT_EQ(a.size, 2 * t.size);
+    EXPECT(a.size >= t.size && !memcmp(a.text, t.bytes, t.size));
+    EXPECT(strstr(tenon_llm_template(f.llm), "{%") || strstr(tenon_llm_template(f.llm), "{{"));
+  }
+  end(&f);
+}
+
 TEST(llm_refuses_wrong_requests) {
   Fixture f;
   if (begin(&f, &small)) {
@@ -315,7 +416,7 @@ TEST(llm_refuses_wrong_options) {
       {{.requests = INT32_MAX}, TENON_EINVAL, "requests of 2147483647; at most 65536"},
       {{.batch = INT32_MAX}, TENON_EINVAL, "batch of 2147483647; at most 1048576"},
       {{.pages = INT32_MAX}, TENON_EINVAL, "pages of 2147483647; at most 67108862"},
-      {{.kv_dtype = TENON_DTYPE_I8}, TENON_EINVAL, "f32, f16 or bf16"},
+      {{.kv_dtype = TENON_DTYPE_I16}, TENON_EINVAL, "f32, f16, bf16 or i8"},
       {{.target = "nothing"}, TENON_EUNSUPPORTED, "no target 'nothing'"},
       {{.draft = 17}, TENON_EINVAL, "17 draft tokens"},
       {{.memory_limit = 1000}, TENON_ENOMEM, "1000 are allowed"},

@@ -251,6 +251,41 @@ TEST(llm_gemma3_folder_is_the_reference) {
   tiny_free(&m);
 }
 
+#define GEMMA_WITH(keys)                                                                           \
+  "{\"architectures\": [\"Gemma3ForCausalLM\"], \"sliding_window\": 5, " keys ", " SIZES "}"
+
+TEST(llm_layers_with_windows) {
+  static const struct {
+    const char *config;
+    int64_t window[LAYERS];
+  } c[] = {
+      {GEMMA_WITH("\"sliding_window_pattern\": 3"), {5, 5, 0}},
+      {GEMMA_WITH("\"sliding_window_pattern\": 1"), {0, 0, 0}},
+      {GEMMA_WITH("\"sliding_window_pattern\": 0"), {0, 0, 0}},
+      {GEMMA_WITH("\"sliding_window_pattern\": \"LG\""), {5, 0, 0}},
+      {GEMMA_WITH("\"sliding_window_pattern\": \"GLL\""), {0, 5, 0}},
+      {GEMMA_WITH("\"sliding_window_pattern\": 0, \"layer_types\": [\"full_attention\", "
+                  "\"sliding_attention\", \"sliding_attention\"]"),
+       {0, 5, 5}},
+  };
+  TinyLlm m;
+  Diag d;
+  LlmModel *model = NULL;
+  add_model(&m, true);
+  for (int i = 0; i < (int)ARRAY_LEN(c); i++) {
+    if (tiny_open(tiny_folder(&m, "windows", c[i].config, 1), &d, &model)) FAIL("%s", d.text);
+    for (int l = 0; l < LAYERS; l++)
+      if (model->spec.layer[l].window != c[i].window[l])
+        FAIL("%s: layer %d has a window of %lld", c[i].config, l,
+             (long long)model->spec.layer[l].window);
+    llm_close(model);
+  }
+  const char *bad = GEMMA_WITH("\"sliding_window_pattern\": \"LXG\"");
+  EXPECT(tiny_open(tiny_folder(&m, "windows", bad, 1), &d, &model) == TENON_EFORMAT);
+  EXPECT_CONTAINS(d.text, "must be of L and G");
+  tiny_free(&m);
+}
+
 static void add_llama_meta(TinyLlm *m) {
   tiny_meta_str(m, "general.architecture", "llama");
   tiny_meta_u32(m, "llama.context_length", 64);
@@ -282,6 +317,42 @@ TEST(llm_llama_gguf_is_the_reference) {
   EXPECT_INT_EQ(llm_page_bytes(&model->spec, DT_F16), 3 * 32 * 2 * 16 * 2);
   llm_close(model);
   tiny_free(&m);
+}
+
+// Rotary positions as converters write them: yarn with a factor of its own, and long contexts by
+// tensors alone.
+TEST(llm_gguf_rope_scalings) {
+  static const struct {
+    const char *type, *key;
+    float value;
+    bool tensors;
+    double factor;  // 0: it is refused
+  } c[] = {{"yarn", "llama.rope.scaling.yarn_attn_factor", 0.75f, false, 0.75},
+           {"yarn", "llama.rope.scaling.yarn_ext_factor", 1, false, 1.1386294},
+           {"yarn", "llama.rope.scaling.yarn_ext_factor", 0.5f, false, 0},
+           {NULL, "llama.rope.scaling.attn_factor", 1.25f, true, 1.25},
+           {NULL, "llama.rope.scaling.attn_factor", 1.25f, false, 0},
+           {"linear", "llama.rope.scaling.yarn_attn_factor", 0.75f, false, 0}};
+  for (int i = 0; i < (int)ARRAY_LEN(c); i++) {
+    TinyLlm m;
+    Diag d;
+    LlmModel *model = NULL;
+    add_model(&m, false);
+    add_llama_meta(&m);
+    if (c[i].type) tiny_meta_str(&m, "llama.rope.scaling.type", c[i].type);
+    tiny_meta_f32(&m, "llama.rope.scaling.factor", 4);
+    tiny_meta_u32(&m, "llama.rope.scaling.original_context_length", 16);
+    tiny_meta_f32(&m, c[i].key, c[i].value);
+    if (c[i].tensors) {
+      tiny_add(&m, "long", 2, 0.1, SIZE / 2, 0)->gguf = "rope_factors_long.weight";
+      tiny_add(&m, "short", 1, 0.1, SIZE / 2, 0)->gguf = "rope_factors_short.weight";
+    }
+    tenon_status s = tiny_open(tiny_gguf(&m, "scaled"), &d, &model);
+    if ((s == TENON_OK) != (c[i].factor > 0)) FAIL("case %d: %s", i, d.text);
+    if (model) EXPECT_NEAR(model->spec.rope[0].factor, c[i].factor, 1e-6);
+    llm_close(model);
+    tiny_free(&m);
+  }
 }
 
 // ---- GPT-2 ----

@@ -5,7 +5,7 @@ The same request must give the same tokens and log-probabilities whatever runs b
 drafts, cached beginnings.  Wrong input must be an error that says what is wrong.  Needs nothing but the standard library.
 The last line is `N passed, N failed`.
 """
-import json, math, os, re, subprocess, sys, tempfile
+import json, math, os, re, struct, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tiny_llm
@@ -48,6 +48,10 @@ def test_answers():
     for options in (["--threads", 1], ["--threads", 3], ["--batch", 7, "--draft", 0], ["--batch", 64, "--draft", 2], ["--draft", 0],
                     ["--draft", 16], ["--pages", 10], ["--sequences", 5], ["--context", 512]):
         check(same(a, answer("-p", text, "-n", 90, "--ignore-end", *options)), f"the same answer with {options}")
+    small = answer("-p", text, "-n", 90, "--ignore-end", "--kv", "int8")
+    check(not same(a, small), "int8 keys and values")
+    for options in (["--threads", 3], ["--batch", 7, "--draft", 0], ["--pages", 10]):
+        check(same(small, answer("-p", text, "-n", 90, "--ignore-end", "--kv", "int8", *options)), f"--kv int8: the same answer with {options}")
     sampled = ["--temperature", 0.9, "--top-p", 0.95, "--seed", 7]
     b = answer("-p", text, "-n", 50, *sampled)
     check(same(b, answer("-p", text, "-n", 50, *sampled, "--batch", 20, "--threads", 2)), "the same draws")
@@ -103,6 +107,81 @@ def test_chat():
     check(out.decode(errors="replace").startswith(first["text"] + "\n"), "the first answer", (out, first))
     check(out.count(b"\n") >= 2, "two answers", out)
     check(first["prompt_tokens"] > 5, "the template was applied", first)
+
+
+def test_adapter():
+    path = tiny_llm.adapter(os.path.join(FOLDER.name, "adapter"), rank=19)
+    plain = answer("-p", "Hello", "-n", 30, "--ignore-end")
+    a = answer("-p", "Hello", "-n", 30, "--ignore-end", "--adapter", path)
+    check(not same(a, plain), "an adapter changes the answer", a)
+    for options in (["--threads", 2], ["--batch", 7, "--draft", 0], ["--adapter-scale", 1]):
+        check(same(a, answer("-p", "Hello", "-n", 30, "--ignore-end", "--adapter", path, *options)), f"the same answer with {options}")
+    check(not same(a, answer("-p", "Hello", "-n", 30, "--ignore-end", "--adapter", path, "--adapter-scale", 0.5)), "a scale")
+    out, _ = run("generate", MODEL, "-p", "Hello", "-n", 30, "--check-same", "--adapter", path)
+    check(b"tokens  same" in out, "--check-same with an adapter", out)
+    _, err = run("generate", MODEL, "-p", "Hello", "--adapter", os.path.join(FOLDER.name, "none"), rc=1)
+    check("none" in err, "an adapter that is not there", err)
+    _, err = run("generate", MODEL, "-p", "Hello", "--adapter", MODEL, rc=1)
+    check("adapter_config.json" in err, "a folder that is no adapter", err)
+
+
+def test_draft_model():
+    other = tiny_llm.make(os.path.join(FOLDER.name, "other"), seed=2)
+    padded = tiny_llm.make(os.path.join(FOLDER.name, "draft_padded"), padding=9)
+    recurrent = tiny_llm.make(os.path.join(FOLDER.name, "draft_mamba"), kind="mamba2")
+    for options in ([], ["--temperature", 0.8, "--seed", 3]):
+        a = answer("-p", "Hello", "-n", 60, "--ignore-end", *options)
+        for small in (MODEL, other, padded):
+            out, err = run("generate", MODEL, "--json", "-p", "Hello", "-n", 60, "--ignore-end", "-v", "--draft-model", small, *options)
+            check(same(a, json.loads(out)), f"the same answer with the draft model {small}", out)
+            right = re.search(r"(\d+) of (\d+) drafts right", err)
+            if small == MODEL: check(right and int(right[1]) > 0, "some of its drafts are right", err)
+            check("draft model" in err, "its memory", err)
+    _, err = run("generate", MODEL, "-p", "Hello", "--draft-model", recurrent, rc=4)
+    check("recurrent layers" in err, "a recurrent draft model", err)
+
+
+def test_templates():
+    path = os.path.join(FOLDER.name, "own.jinja")
+    with open(path, "w") as f: f.write("{% for m in messages %}[{{ m.content }}]{% endfor %}")
+    a, b = answer("--chat", "-p", "Hello", "-n", 9, "--template", path), answer("-p", "[Hello]", "-n", 9)
+    check(same(a, b) and a["prompt_tokens"] == 7, "--template", (a, b))
+    out, _ = run("chat", MODEL, "-n", 9, "--template", path, stdin=b"Hello\n")
+    check(out.decode(errors="replace") == a["text"] + "\n", "chat --template", (out, a))
+    for options, says in ((["--system", "x"], "--system needs --chat"), (["--template", path], "--template needs --chat"),
+                          (["--logprobs", 3], "--logprobs needs --json")):
+        _, err = run("generate", MODEL, "-p", "x", "-n", 2, *options, rc=2)
+        check(says in err, says, err)
+    # A penalty below 0 is a reward.
+    a, b = (answer("-p", "Hello", "-n", 40, "--ignore-end", "--frequency-penalty", x) for x in (-2, 0))
+    check(len(set(a["tokens"])) < len(set(b["tokens"])) or not same(a, b), "a negative penalty", (a, b))
+
+
+def gguf(path, keys):
+    """A GGUF file of metadata alone: texts, numbers (u32) and lists of texts."""
+    def text(s): return struct.pack("<Q", len(s.encode())) + s.encode()
+    out = b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys))
+    for key, value in keys.items():
+        out += text(key)
+        if isinstance(value, str): out += struct.pack("<I", 8) + text(value)
+        elif isinstance(value, int): out += struct.pack("<II", 4, value)
+        else: out += struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
+    with open(path, "wb") as f: f.write(out + b"\0" * (-len(out) % 32))
+    return path
+
+
+def test_prompt_of_gguf():
+    keys = {"general.architecture": "llama", "tokenizer.ggml.tokens": ["<a>", "<s>", "</s>"], "tokenizer.ggml.bos_token_id": 1,
+            "tokenizer.ggml.eos_token_id": 2, "tokenizer.chat_template": "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"}
+    messages = os.path.join(FOLDER.name, "messages.json")
+    with open(messages, "w") as f: json.dump([{"role": "user", "content": "Hi"}], f)
+    out, _ = run("prompt", gguf(os.path.join(FOLDER.name, "t.gguf"), keys), "--messages", messages)
+    check(out == b"<s>Hi</s>", "the template of a GGUF file", out)
+    del keys["tokenizer.chat_template"]
+    _, err = run("prompt", gguf(os.path.join(FOLDER.name, "u.gguf"), keys), "--messages", messages, rc=1)
+    check("no tokenizer.chat_template" in err, "a GGUF file without one", err)
+    out, _ = run("inspect", MODEL)
+    check(b"tokens a second at most" in out and b"bytes a token" in out, "inspect", out)
 
 
 def closed(*args, stdin=None):
@@ -180,7 +259,7 @@ def test_wrong_input():
     check("model.safetensors" in err, "a cut file", err)
 
 
-for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_closed_output, test_perplexity, test_bench, test_bench_of_little,
+for test in (test_answers, test_batches, test_text, test_padding, test_chat, test_adapter, test_draft_model, test_templates, test_prompt_of_gguf, test_closed_output, test_perplexity, test_bench, test_bench_of_little,
              test_wrong_input): test()
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -1,13 +1,14 @@
 // cmd_prompt.c -- `tenon prompt`: the text that a model's chat template makes of messages.
 //
-// The template is a file, or what a model's folder has: chat_template.jinja, or `chat_template` in
-// tokenizer_config.json, which also gives the special tokens.  With --lines every line of a file is
-// rendered, and answered by a line of JSON.
+// The template is a file, that of a GGUF file, or what a model's folder has: chat_template.jinja,
+// or `chat_template` in tokenizer_config.json, which also gives the special tokens.  With --lines
+// every line of a file is rendered, and answered by a line of JSON.
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/opt.h"
 
 #include "base/platform.h"
+#include "frontends/gguf/gguf.h"
 #include "text/template.h"
 
 #include <stdio.h>
@@ -86,11 +87,72 @@ static const Json *template_of(const Json *config) {
   return NULL;
 }
 
+// ---- a GGUF file ----
+
+static const GgufValue *key_of(const GgufFile *f, const char *key, GgufKind kind) {
+  for (int64_t i = 0; i < f->kv.n; i++)
+    if (str_is(f->kv.v[i].key, key) && f->kv.v[i].kind == kind) return &f->kv.v[i];
+  return NULL;
+}
+
+// The tokens that the metadata numbers: bos_token and its like.
+static void gguf_tokens(Prompt *p, const GgufFile *f) {
+  static const char *const role[][2] = {{"tokenizer.ggml.bos_token_id", "bos_token"},
+                                        {"tokenizer.ggml.eos_token_id", "eos_token"},
+                                        {"tokenizer.ggml.unknown_token_id", "unk_token"},
+                                        {"tokenizer.ggml.padding_token_id", "pad_token"}};
+  const GgufValue *all = key_of(f, "tokenizer.ggml.tokens", GV_ARRAY);
+  for (int64_t i = 0; all && all->elem == GV_STRING && i < ARRAY_LEN(role); i++) {
+    const GgufValue *id = key_of(f, role[i][0], GV_U32);
+    int64_t at = 0;
+    Str text;
+    for (int64_t k = 0; id && gguf_next_string(all, &at, &text); k++) {
+      if (k != id->i) continue;
+      Json token = {.kind = JSON_STRING,
+                    .s = {arena_dup(&p->cli->arena, text.n ? text.p : "", text.n), text.n}};
+      set_variable(p, str_of(role[i][1]), token);
+      break;
+    }
+  }
+}
+
+static tenon_status gguf_template(Prompt *p, const char *path, Str bytes, Str *out) {
+  Cli *c = p->cli;
+  Imported in = {.bytes = bytes, .path = path};
+  const char *base = c->diag.base.file;
+  c->diag.base.file = path;
+  tenon_status s = frontend_gguf.import(&in, &c->diag);
+  const GgufFile *f = in.file;
+  const GgufValue *t = s ? NULL : key_of(f, "tokenizer.chat_template", GV_STRING);
+  if (t) {
+    *out = (Str){arena_dup(&c->arena, t->s.n ? t->s.p : "", t->s.n), t->s.n};
+    gguf_tokens(p, f);
+  } else if (!s) {
+    s = fail(&c->diag, TENON_EINVAL, NOWHERE, "the file has no tokenizer.chat_template");
+  }
+  c->diag.base.file = base;
+  graph_free(in.graph);
+  return s;
+}
+
+static tenon_status file_template(Prompt *p, const char *path, Str *out) {
+  File f;
+  TRY(file_open(path, &f, &p->cli->diag));
+  Str bytes = {f.size ? (const char *)f.bytes : "", f.size};
+  tenon_status s = TENON_OK;
+  if (frontend_gguf.is(bytes))
+    s = gguf_template(p, path, bytes, out);
+  else
+    *out = (Str){arena_dup(&p->cli->arena, bytes.p, bytes.n), bytes.n};
+  file_close(&f);
+  return s;
+}
+
 static tenon_status template_text(Prompt *p, const char *path, Str *out) {
   Cli *c = p->cli;
   FileInfo info;
   if (!strcmp(path, "-") || platform->info(path, &info) || !info.folder)
-    return read_text(c, path, out);
+    return file_template(p, path, out);
   const char *file = in_folder(c, path, "chat_template.jinja");
   const char *config_file = in_folder(c, path, "tokenizer_config.json");
   Json config = {0};

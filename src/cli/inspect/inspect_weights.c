@@ -1,5 +1,6 @@
 // inspect_weights.c -- `tenon inspect` of a file that holds weights alone, or a program whose
 // inputs are not known yet.
+#include "cli/bench/peak.h"
 #include "cli/inspect/inspect.h"
 #include "cli/tensors.h"
 
@@ -11,10 +12,29 @@ static int64_t bytes_of(const Weight *w) {
 
 static const char *kind_of(const Weight *w) { return w->kind ? w->kind : dtype_name(w->dtype); }
 
+// Tokens a second that decoding one request cannot pass here, since each reads all weights: of the
+// memory's rate where it was measured; 0: it was not, or the model decodes nothing.
+static double token_ceiling(const Model *m) {
+  Peak peak;
+  bool decodes = m->llm && !llm_headless(&m->llm->spec) && m->llm->token_bytes > 0;
+  if (!decodes || !peak_kept(0, &peak)) return 0;
+  return peak.read[LEVEL_MEMORY] / (double)m->llm->token_bytes;
+}
+
+static void print_ceiling(Cli *c, const Model *m) {
+  double most = token_ceiling(m);
+  if (!m->llm || llm_headless(&m->llm->spec)) return;
+  if (most > 0)
+    say(c, "  %-40s %.1f, at the measured rate of memory\n", "tokens a second at most", most);
+  else
+    say(c, "  %-40s not known: `tenon doctor --measure`\n", "tokens a second at most");
+}
+
 void inspect_facts(Cli *c, const Model *m) {
   if (m->import.facts.n) say(c, "\nmetadata\n");
   for (int64_t i = 0; i < m->import.facts.n; i++)
     say(c, "  %-40s %s\n", m->import.facts.v[i].key, m->import.facts.v[i].value);
+  print_ceiling(c, m);
 }
 
 void inspect_facts_json(JsonWriter *w, const Model *m) {
@@ -25,6 +45,8 @@ void inspect_facts_json(JsonWriter *w, const Model *m) {
     json_cstr(w, m->import.facts.v[i].value);
   }
   json_end_object(w);
+  double most = token_ceiling(m);
+  if (most > 0) json_key_f64(w, "tokens_per_s_at_most", most);
 }
 
 static void print_text(Cli *c, const Model *m) {

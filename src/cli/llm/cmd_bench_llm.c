@@ -21,7 +21,7 @@ typedef struct BenchLlm {
 static tenon_status time_request(BenchLlm *b, int32_t ntokens, int32_t more, double *out) {
   Diag *d = &b->cli->diag;
   uint64_t id;
-  LlmRequest r = {.ignore_end = true};
+  LlmRequest r = {.ignore_end = true, .adapter = serve_adapter(b->cli)};
   r.r = (EngineRequest){.tokens = b->token,
                         .ntokens = ntokens,
                         .max_tokens = more,

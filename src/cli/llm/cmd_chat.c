@@ -13,6 +13,8 @@ typedef struct Chat {
   Llm *llm;
   SamplerParams sampler;
   Strs stops;
+  Form form;
+  GrammarState *state;
   VEC(Json) message;
   bool terminal;
 } Chat;
@@ -44,12 +46,15 @@ static tenon_status answer(Chat *t, StrBuf *out) {
   uint64_t id;
   Json all = {.kind = JSON_ARRAY, .n = t->message.n, .item = t->message.v};
   TRY(llm_chat(t->llm, &all, NULL, NULL, &c->arena, &c->diag, &prompt));
+  TRY(serve_form_begin(&t->form, opt_int(c, OPT_chat_tokens, -1), &t->state, &c->diag));
   LlmRequest r = {.text = prompt,
                   .tokenize = TOKENIZE_PARSE_SPECIAL,
                   .stop = t->stops.v,
-                  .nstop = (int32_t)MIN(t->stops.n, INT32_MAX)};
+                  .nstop = (int32_t)MIN(t->stops.n, INT32_MAX),
+                  .adapter = serve_adapter(c)};
   r.r = (EngineRequest){.max_tokens = (int32_t)opt_int(c, OPT_chat_tokens, -1),
                         .sampler = t->sampler,
+                        .mask = {t->state ? grammar_hook : NULL, t->state},
                         .logprobs = -1};
   TRY(llm_submit(t->llm, &r, &c->diag, &id));
   while (engine_busy(t->llm->engine) && !ferror(stdout)) {
@@ -60,7 +65,8 @@ static tenon_status answer(Chat *t, StrBuf *out) {
     }
   }
   putchar('\n');
-  return TENON_OK;
+  return ferror(stdout) ? TENON_OK
+                        : serve_form_judge(&t->form, t->state, strbuf_str(out), &c->diag);
 }
 
 // A message that cannot be answered (the context is full, the template refuses it) ends the chat
@@ -85,13 +91,16 @@ static tenon_status chat(Chat *t) {
   const char *system = opt_text(c, OPT_chat_system, NULL);
   LlmServeOptions o = {.sequences = 1};
   TRY(serve_sampler(c, &t->sampler));
-  t->stops = serve_stops(c);
+  t->stops = serve_list(c, "stop");
   t->terminal = isatty(0) == 1 && isatty(2) == 1;
   TRY(serve_open(c, &o, &t->llm));
+  TRY(serve_template(c, t->llm));
   if (!t->llm->chat_text.n)
     return fail(&c->diag, TENON_EUNSUPPORTED, (Where){.file = c->pos[0]},
-                "the model has no chat template; `tenon generate` continues text");
+                "the model has no chat template; `tenon generate` continues text, and --template F "
+                "gives one");
   if (system) add_message(t, "system", str_of(system));
+  TRY(serve_form(c, t->llm, &t->form));
   return talk(t);
 }
 
@@ -99,5 +108,7 @@ int cmd_chat(Cli *c) {
   Chat t = {.cli = c};
   tenon_status s = chat(&t);
   llm_free(t.llm);
+  grammar_state_free(t.state);
+  serve_form_deinit(&t.form);
   return cli_exit_of(s);
 }

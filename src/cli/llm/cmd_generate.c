@@ -18,6 +18,7 @@ typedef struct Job {
   EngineFinish finish;
   int64_t prompt_tokens;
   uint64_t id;
+  GrammarState *form;
 } Job;
 
 typedef struct Generate {
@@ -25,6 +26,7 @@ typedef struct Generate {
   Llm *llm;
   SamplerParams sampler;
   Strs stops;
+  Form form;
   Job *job;
   int64_t njobs;
   int32_t top;
@@ -34,72 +36,17 @@ typedef struct Generate {
 
 // ---- prompts ----
 
-// A line of a .jsonl file is a JSON string, or an object with "prompt".
-static tenon_status line_prompt(Cli *c, Str line, bool json, int64_t number, Str *out) {
-  *out = line;
-  if (!json) return TENON_OK;
-  Json *j = arena_new(&c->arena, Json);
-  TRY(json_parse(&c->arena, line, &c->diag, j));
-  const Json *p = j->kind == JSON_OBJECT ? json_get(j, "prompt") : j;
-  if (!p || p->kind != JSON_STRING)
-    return fail(&c->diag, TENON_EFORMAT, NOWHERE,
-                "line %lld is neither a string nor an object with \"prompt\"", (long long)number);
-  *out = p->s;
-  return TENON_OK;
-}
-
-static void add_job(Generate *g, Str prompt) {
-  Job *all = arena_array(&g->cli->arena, Job, g->njobs + 1);
-  if (g->njobs) memcpy(all, g->job, (size_t)g->njobs * sizeof *all);
-  all[g->njobs] = (Job){.prompt = prompt};
-  strbuf_init(&all[g->njobs].text, &g->cli->arena);
-  g->job = all;
-  g->njobs++;
-}
-
-static int64_t count_lines(Str text) {
-  int64_t n = 0;
-  for (int64_t i = 0; i < text.n; i++) n += text.p[i] == '\n';
-  return n + 1;
-}
-
-static tenon_status read_lines(Generate *g, const char *path, Str text) {
-  Cli *c = g->cli;
-  bool json = str_ends(str_of(path), ".jsonl");
-  Job *job = arena_array(&c->arena, Job, g->njobs + count_lines(text));
-  if (g->njobs) memcpy(job, g->job, (size_t)g->njobs * sizeof *job);
-  g->job = job;
-  int64_t number = 0;
-  for (int64_t at = 0, end; at < text.n; at = end + 1) {
-    for (end = at; end < text.n && text.p[end] != '\n'; end++) {}
-    Str line = {text.p + at, end - at}, prompt;
-    if (line.n && line.p[line.n - 1] == '\r') line.n--;
-    number++;
-    if (!line.n) continue;
-    TRY(line_prompt(c, line, json, number, &prompt));
-    job[g->njobs] = (Job){.prompt = prompt};
-    strbuf_init(&job[g->njobs++].text, &c->arena);
-  }
-  return TENON_OK;
-}
-
 static tenon_status read_prompts(Generate *g) {
   Cli *c = g->cli;
-  const char *path = opt_text(c, OPT_generate_file, NULL);
-  const OptionValue *given = &c->opt[OPT_generate_prompt];
-  for (int64_t i = 0; i < given->count; i++) add_job(g, str_of(given->text[i]));
-  if (path) {
-    File f;
-    TRY(file_open(path, &f, &c->diag));
-    Str text = {arena_dup(&c->arena, f.size ? (const void *)f.bytes : "", f.size), f.size};
-    file_close(&f);
-    c->diag.base.file = path;
-    TRY(read_lines(g, path, text));
-    c->diag.base.file = NULL;
+  Strs text;
+  TRY(serve_texts(c, OPT_generate_prompt, OPT_generate_file, "prompt", &text));
+  g->job = arena_array(&c->arena, Job, text.n);
+  g->njobs = text.n;
+  for (int64_t i = 0; i < text.n; i++) {
+    g->job[i] = (Job){.prompt = text.v[i]};
+    strbuf_init(&g->job[i].text, &c->arena);
   }
-  if (g->njobs) return TENON_OK;
-  c->misused = true;
-  return fail(&c->diag, TENON_EINVAL, NOWHERE, "no prompt: -p TEXT or --file F gives one");
+  return TENON_OK;
 }
 
 // With --chat a prompt is the user's message.
@@ -123,20 +70,24 @@ static tenon_status chat_prompt(Generate *g, Job *j) {
 
 // ---- running ----
 
-static LlmRequest request_of(const Generate *g, const Job *j, int64_t index) {
+static tenon_status request_of(const Generate *g, Job *j, int64_t index, LlmRequest *out) {
   Cli *c = g->cli;
+  TRY(serve_form_begin(&g->form, opt_int(c, OPT_generate_tokens, -1), &j->form, &c->diag));
   int special = g->chat ? TOKENIZE_PARSE_SPECIAL : TOKENIZE_ADD_SPECIAL;
   if (g->special) special |= TOKENIZE_PARSE_SPECIAL;
   LlmRequest r = {.text = j->prompt,
                   .tokenize = special,
                   .stop = g->stops.v,
                   .nstop = (int32_t)MIN(g->stops.n, INT32_MAX),
-                  .ignore_end = opt_given(c, OPT_generate_ignore_end)};
+                  .ignore_end = opt_given(c, OPT_generate_ignore_end),
+                  .adapter = serve_adapter(c)};
   r.r = (EngineRequest){.max_tokens = (int32_t)opt_int(c, OPT_generate_tokens, -1),
                         .sampler = g->sampler,
+                        .mask = {j->form ? grammar_hook : NULL, j->form},
                         .logprobs = g->json || opt_given(c, OPT_generate_check_same) ? g->top : -1,
                         .user = (uint64_t)index};
-  return r;
+  *out = r;
+  return TENON_OK;
 }
 
 static void take_event(Generate *g, const LlmEvent *ev) {
@@ -160,7 +111,8 @@ static tenon_status run_jobs(Generate *g) {
   g->began = serve_seconds(g->cli);
   while ((next < g->njobs || engine_busy(g->llm->engine)) && !ferror(stdout)) {
     for (; next < g->njobs && engine_has_room(g->llm->engine); next++) {
-      LlmRequest r = request_of(g, &g->job[next], next);
+      LlmRequest r;
+      TRY(request_of(g, &g->job[next], next, &r));
       TRY(llm_submit(g->llm, &r, d, &g->job[next].id));
       g->job[next].prompt_tokens = g->llm->tokens.n;
     }
@@ -168,6 +120,8 @@ static tenon_status run_jobs(Generate *g) {
     for (int32_t i = 0; i < g->llm->nevents; i++) take_event(g, &g->llm->event[i]);
   }
   g->ended = serve_seconds(g->cli);
+  for (int64_t i = 0; i < g->njobs && !ferror(stdout); i++)
+    TRY(serve_form_judge(&g->form, g->job[i].form, strbuf_str(&g->job[i].text), d));
   return TENON_OK;
 }
 
@@ -261,7 +215,7 @@ static Hash hash_of(const Job *j) {
 }
 
 static void clear_answer(Generate *g, Job *j) {
-  *j = (Job){.prompt = j->prompt};
+  *j = (Job){.prompt = j->prompt, .form = j->form};
   strbuf_init(&j->text, &g->cli->arena);
 }
 
@@ -294,7 +248,8 @@ static tenon_status add_company(Generate *g, uint64_t *random) {
 static tenon_status run_one(Generate *g, int64_t index, uint64_t *company) {
   Diag *d = &g->cli->diag;
   uint64_t id;
-  LlmRequest r = request_of(g, &g->job[index], index);
+  LlmRequest r;
+  TRY(request_of(g, &g->job[index], index, &r));
   clear_answer(g, &g->job[index]);
   for (int i = 0; company && i < 20; i++) TRY(add_company(g, company));
   if (company) TRY(llm_step(g->llm, d));
@@ -336,13 +291,31 @@ static int check_same(Generate *g) {
 
 // ---- the command ----
 
+// Options that would be passed over.
+static tenon_status check_options(Generate *g) {
+  static const struct {
+    int option, needs;
+  } pair[] = {{OPT_generate_system, OPT_generate_chat},
+              {OPT_generate_template, OPT_generate_chat},
+              {OPT_generate_logprobs, OPT_generate_json}};
+  Cli *c = g->cli;
+  for (int64_t i = 0; i < ARRAY_LEN(pair); i++) {
+    if (!opt_given(c, pair[i].option) || opt_given(c, pair[i].needs)) continue;
+    c->misused = true;
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--%s needs --%s",
+                option_name(&cli_option[pair[i].option]), option_name(&cli_option[pair[i].needs]));
+  }
+  return TENON_OK;
+}
+
 static tenon_status prepare(Generate *g) {
   Cli *c = g->cli;
+  TRY(check_options(g));
   g->json = opt_given(c, OPT_generate_json);
   g->chat = opt_given(c, OPT_generate_chat);
   g->special = opt_given(c, OPT_generate_parse_special);
   g->top = (int32_t)opt_int(c, OPT_generate_logprobs, 0);
-  g->stops = serve_stops(c);
+  g->stops = serve_list(c, "stop");
   TRY(serve_sampler(c, &g->sampler));
   TRY(read_prompts(g));
   g->stream = !g->json && g->njobs == 1;
@@ -350,8 +323,9 @@ static tenon_status prepare(Generate *g) {
                            g->njobs == 1 && !opt_given(c, OPT_generate_check_same) ? 1 : 0};
   if (opt_given(c, OPT_generate_sequences)) o.sequences = 0;
   TRY(serve_open(c, &o, &g->llm));
+  TRY(serve_template(c, g->llm));
   for (int64_t i = 0; g->chat && i < g->njobs; i++) TRY(chat_prompt(g, &g->job[i]));
-  return TENON_OK;
+  return serve_form(c, g->llm, &g->form);
 }
 
 static int generate(Generate *g) {
@@ -372,5 +346,7 @@ int cmd_generate(Cli *c) {
   Generate g = {.cli = c};
   int rc = generate(&g);
   llm_free(g.llm);
+  for (int64_t i = 0; i < g.njobs; i++) grammar_state_free(g.job[i].form);
+  serve_form_deinit(&g.form);
   return rc;
 }

@@ -43,7 +43,7 @@ static tenon_status submit_window(Perplexity *p) {
   int32_t *token = p->tokens.id + p->next++ * p->window, keep = token[0];
   int32_t bos = tokenizer_id(p->llm->tokenizer, TOKEN_BOS);
   if (bos >= 0 && p->tokens.id[0] == bos) token[0] = bos;
-  LlmRequest r = {.ignore_end = true};
+  LlmRequest r = {.ignore_end = true, .adapter = serve_adapter(p->cli)};
   r.r = (EngineRequest){.tokens = token,
                         .ntokens = p->window,
                         .sampler = sampler_greedy,

@@ -2,6 +2,7 @@
 #include "cli/llm/serve.h"
 
 #include "base/platform.h"
+#include "models/adapter.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -27,12 +28,12 @@ const char *serve_text(const Cli *c, const char *name, const char *dflt) {
 }
 bool serve_flag(const Cli *c, const char *name) { return option_of(c, name) >= 0; }
 
-Strs serve_stops(Cli *c) {
-  int id = option_of(c, "stop");
+Strs serve_list(Cli *c, const char *name) {
+  int id = option_of(c, name);
   int64_t n = id < 0 ? 0 : c->opt[id].count;
-  Str *stop = arena_array(&c->arena, Str, n + 1);
-  for (int64_t i = 0; i < n; i++) stop[i] = str_of(c->opt[id].text[i]);
-  return (Strs){n, stop};
+  Str *text = arena_array(&c->arena, Str, n + 1);
+  for (int64_t i = 0; i < n; i++) text[i] = str_of(c->opt[id].text[i]);
+  return (Strs){n, text};
 }
 
 // ---- opening ----
@@ -45,8 +46,10 @@ static tenon_status kv_type(Cli *c, DType *out) {
     *out = DT_F16;
   else if (!strcmp(name, "bf16"))
     *out = DT_BF16;
+  else if (!strcmp(name, "int8"))
+    *out = DT_I8;
   else
-    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--kv is f32, f16 or bf16, not '%s'", name);
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--kv is f32, f16, bf16 or int8, not '%s'", name);
   return TENON_OK;
 }
 
@@ -60,6 +63,47 @@ static void take_options(const Cli *c, LlmServeOptions *o) {
   if (serve_flag(c, "draft") && !o->draft) o->draft = -1;
   if (!o->memory_limit) o->memory_limit = serve_int(c, "memory", 0);
   o->exact |= serve_flag(c, "exact");
+  if (!o->draft_model) o->draft_model = serve_text(c, "draft-model", NULL);
+}
+
+// ---- --template ----
+
+tenon_status serve_template(Cli *c, Llm *l) {
+  const char *path = serve_text(c, "template", NULL);
+  File f;
+  if (!path) return TENON_OK;
+  TRY(file_open(path, &f, &c->diag));
+  Str text = {arena_dup(&l->arena, f.size ? (const void *)f.bytes : "", f.size), f.size};
+  file_close(&f);
+  if (!text.n || !str_is_utf8(text))
+    return fail(&c->diag, TENON_EFORMAT, (Where){.file = path}, "it is no text in UTF-8");
+  l->chat_text = text;
+  return TENON_OK;
+}
+
+// ---- --adapter ----
+
+const char *serve_adapter(const Cli *c) {
+  return serve_text(c, "adapter", NULL) ? "adapter" : NULL;
+}
+
+// Room for the one adapter, of its own rank.
+static tenon_status adapter_room(Cli *c, LlmServeOptions *o) {
+  const char *path = serve_text(c, "adapter", NULL);
+  LlmAdapter *l;
+  if (!path) return TENON_OK;
+  TRY(llm_adapter_open(NULL, path, &c->diag, &l));
+  o->adapters = 1;
+  o->adapter_rank = (int32_t)MIN(l->rank, INT32_MAX);
+  llm_adapter_close(l);
+  return TENON_OK;
+}
+
+static tenon_status load_adapter(Cli *c, Llm *l) {
+  const char *path = serve_text(c, "adapter", NULL);
+  if (!path) return TENON_OK;
+  float scale = (float)serve_real(c, "adapter-scale", 1);
+  return llm_load_adapter(l, serve_adapter(c), path, scale, &c->diag);
 }
 
 tenon_status serve_open(Cli *c, const LlmServeOptions *o, Llm **out) {
@@ -76,6 +120,7 @@ tenon_status serve_open(Cli *c, const LlmServeOptions *o, Llm **out) {
   c->misused |= wrong != TENON_OK;
   TRY(wrong);
   take_options(c, &so);
+  TRY(adapter_room(c, &so));
   compile.threads = so.threads;
   so.compile = &compile;
   so.watch = &watch;
@@ -84,7 +129,7 @@ tenon_status serve_open(Cli *c, const LlmServeOptions *o, Llm **out) {
   TRY(s);
   for (int64_t i = 0; i < (*out)->warning.n; i++)
     fprintf(stderr, "tenon: warning: %s\n", clean_text(&c->arena, (*out)->warning.v[i]));
-  return TENON_OK;
+  return load_adapter(c, *out);
 }
 
 tenon_status serve_sampler(Cli *c, SamplerParams *out) {
@@ -96,6 +141,11 @@ tenon_status serve_sampler(Cli *c, SamplerParams *out) {
                          .repeat = (float)serve_real(c, "repeat-penalty", 1),
                          .presence = (float)serve_real(c, "presence-penalty", 0),
                          .frequency = (float)serve_real(c, "frequency-penalty", 0),
+                         .dry = (float)serve_real(c, "dry", 0),
+                         .dry_base = (float)serve_real(c, "dry-base", 1.75),
+                         .dry_length = (int32_t)serve_int(c, "dry-length", 2),
+                         .xtc = (float)serve_real(c, "xtc", 0),
+                         .xtc_threshold = (float)serve_real(c, "xtc-threshold", 0.1),
                          .seed = (uint64_t)serve_int(c, "seed", 0)};
   const char *wrong = sampler_wrong(out);
   if (!wrong) return TENON_OK;
