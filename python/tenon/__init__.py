@@ -31,9 +31,11 @@ from .options import compile_options
 from .ort import InferenceSession
 from .profile import Profile
 from .progress import Progress
+from .quantize import Quantized, quantize
 from .reference import run
 from .session import Session, Value
 from .tools import Target, graph, inspect, targets
+from .tune import Tuned, tune
 
 # In a checkout there is no entry point from which torch.compile knows the backend.
 if "torch" in _sys.modules and not _os.path.isdir(_os.path.join(_ffi.HERE, "lib")):
@@ -56,10 +58,12 @@ __all__ = [
     "Piece",
     "Profile",
     "Progress",
+    "Quantized",
     "Session",
     "Target",
     "TenonError",
     "TenonWarning",
+    "Tuned",
     "UnsupportedError",
     "Value",
     "compile",
@@ -67,6 +71,8 @@ __all__ = [
     "graph",
     "inspect",
     "load",
+    "quantize",
     "run",
     "targets",
+    "tune",
 ]

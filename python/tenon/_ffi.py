@@ -26,7 +26,11 @@ PRECISION_DEFAULT, PRECISION_BF16, PRECISION_TF32, PRECISION_F16 = range(4)
 STEP_KERNEL, STEP_HOST, STEP_VIEW, STEP_COPY = range(4)
 MEMORY_HOST, MEMORY_CUDA = 0, 2
 LLM_RUNNING, LLM_STOP, LLM_LENGTH, LLM_CANCELLED, LLM_NO_TOKEN = range(5)
-LLM_TOKEN, LLM_PROMPT, LLM_END = range(1, 4)
+LLM_TOKEN, LLM_PROMPT, LLM_END, LLM_VECTOR = range(1, 5)
+LLM_GENERATE, LLM_EMBED, LLM_RANK = range(3)
+LLM_POOL_DEFAULT, LLM_POOL_MEAN, LLM_POOL_FIRST, LLM_POOL_LAST = range(4)
+LLM_GENERATE, LLM_EMBED, LLM_RANK = range(3)
+LLM_ALLOW_SET, LLM_ALLOW_ALL, LLM_ALLOW_FAILED = range(3)
 DTYPES = (
     "NONE",
     "F32",
@@ -238,11 +242,31 @@ class LlmOptions(C.Structure):
         ("progress", PROGRESS),
         ("user", C.c_void_p),
         ("no_cache", C.c_int32),
+        ("embed", C.c_int32),
+        ("adapters", C.c_int32),
+        ("adapter_rank", C.c_int32),
+        ("draft_model", C.c_char_p),
     ]
 
 
 class LlmBias(C.Structure):
     _fields_ = [("token", C.c_int32), ("bias", C.c_float)]
+
+
+class LlmPlace(C.Structure):
+    _fields_ = [
+        ("tokens", C.POINTER(C.c_int32)),
+        ("ntokens", C.c_size_t),
+        ("nprompt", C.c_size_t),
+        ("left", C.c_int32),
+    ]
+
+
+LLM_MASK = C.CFUNCTYPE(C.c_int, C.POINTER(LlmPlace), C.POINTER(C.c_uint32), C.c_void_p)
+
+
+class LlmToken(C.Structure):
+    _fields_ = [("bytes", C.POINTER(C.c_char)), ("size", C.c_size_t), ("special", C.c_int32), ("end", C.c_int32)]
 
 
 class LlmRequest(C.Structure):
@@ -277,6 +301,27 @@ class LlmRequest(C.Structure):
         ("client", C.c_uint32),
         ("salt", C.c_uint64),
         ("user", C.c_void_p),
+        ("mask", LLM_MASK),
+        ("mask_user", C.c_void_p),
+        ("adapter", C.c_char_p),
+        ("task", C.c_int),
+        ("pair", C.c_char_p),
+        ("pair_size", C.c_size_t),
+        ("pooling", C.c_int),
+        ("not_normalised", C.c_int32),
+        ("dry", C.c_float),
+        ("dry_base", C.c_float),
+        ("dry_length", C.c_int32),
+        ("xtc_probability", C.c_float),
+        ("xtc_threshold", C.c_float),
+        ("truncate", C.c_int32),
+        ("json_schema", C.c_char_p),
+        ("regex", C.c_char_p),
+        ("grammar", C.c_char_p),
+        ("choices", C.POINTER(C.c_char_p)),
+        ("nchoices", C.c_size_t),
+        ("shown", C.POINTER(C.c_int32)),
+        ("nshown", C.c_size_t),
     ]
 
 
@@ -297,6 +342,8 @@ class LlmEvent(C.Structure):
         ("logprob", C.c_float),
         ("top", C.POINTER(LlmTop)),
         ("ntop", C.c_size_t),
+        ("vector", C.POINTER(C.c_float)),
+        ("nvector", C.c_size_t),
     ]
 
 
@@ -322,7 +369,7 @@ class LlmCounts(C.Structure):
 class LlmBytes(C.Structure):
     _fields_ = [
         (name, C.c_int64)
-        for name in ("weights", "constants", "arena", "cache", "logits", "tables", "requests", "code", "total")
+        for name in ("weights", "constants", "arena", "cache", "logits", "tables", "requests", "code", "adapters", "draft", "total")
     ]
 
 
@@ -337,6 +384,79 @@ class LlmInfo(C.Structure):
         ("weight_bytes", C.c_int64),
         ("token_bytes", C.c_int64),
         ("has_chat", C.c_int32),
+        ("is_encoder", C.c_int32),
+        ("embedding", C.c_int32),
+        ("scores", C.c_int32),
+    ]
+
+
+NEXT_SAMPLE = C.CFUNCTYPE(C.c_int, C.POINTER(Tensor), C.c_size_t, C.POINTER(C.c_int64), C.c_void_p)
+QUANTIZED, QUANTIZED_SLOWER, QUANTIZED_MISSED = range(3)
+
+
+class Dataset(C.Structure):
+    _fields_ = [("next", NEXT_SAMPLE), ("user", C.c_void_p)]
+
+
+class QuantizeOptions(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("to", C.c_char_p),
+        ("budget", C.c_char_p),
+        ("metric", C.c_char_p),
+        ("method", C.c_char_p),
+        ("block", C.c_int64),
+        ("keep", C.POINTER(C.c_char_p)),
+        ("nkeep", C.c_size_t),
+        ("target", C.c_char_p),
+        ("threads", C.c_int32),
+        ("labels", C.c_int32),
+        ("seed", C.c_uint64),
+        ("allow_slower", C.c_int32),
+        ("no_correction", C.c_int32),
+        ("progress", PROGRESS),
+        ("user", C.c_void_p),
+    ]
+
+
+class TuneOptions(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("seconds", C.c_double),
+        ("database", C.c_char_p),
+        ("inputs", C.c_char_p),
+        ("threads", C.c_int32),
+        ("reorder", C.c_int32),
+        ("fresh", C.c_int32),
+        ("seed", C.c_uint64),
+    ]
+
+
+class TuneInfo(C.Structure):
+    _fields_ = [
+        ("gain", C.c_double),
+        ("kernels", C.c_int64),
+        ("tasks", C.c_int64),
+        ("trials", C.c_int64),
+    ]
+
+
+class QuantizedInfo(C.Structure):
+    _fields_ = [
+        ("verdict", C.c_int),
+        ("contractions", C.c_int64),
+        ("quantized", C.c_int64),
+        ("samples", C.c_int64),
+        ("bytes", C.c_int64 * 2),
+        ("ns", C.c_double * 2),
+        ("metric", C.c_char_p),
+        ("value", C.c_double),
+        ("bound", C.c_double),
+        ("confidence", C.c_double),
+        ("certificate", C.c_char_p),
+        ("report", C.c_char_p),
+        ("model", C.c_void_p),
+        ("model_size", C.c_size_t),
     ]
 
 
@@ -357,12 +477,19 @@ STRUCTS = {
     "tenon_named_option": NamedOption,
     "tenon_options": Options,
     "tenon_program_info": ProgramInfo,
+    "tenon_dataset": Dataset,
+    "tenon_quantize_options": QuantizeOptions,
+    "tenon_quantized_info": QuantizedInfo,
+    "tenon_tune_options": TuneOptions,
+    "tenon_tune_info": TuneInfo,
     "tenon_load_options": LoadOptions,
     "tenon_state_pair": StatePair,
     "tenon_session_options": SessionOptions,
     "tenon_step": Step,
     "tenon_llm_options": LlmOptions,
     "tenon_llm_bias": LlmBias,
+    "tenon_llm_place": LlmPlace,
+    "tenon_llm_token": LlmToken,
     "tenon_llm_request": LlmRequest,
     "tenon_llm_top": LlmTop,
     "tenon_llm_event": LlmEvent,
@@ -400,6 +527,11 @@ PROTOTYPES = {
     "tenon_program_warning_count": (_N, [_P]),
     "tenon_program_warning": (_S, [_P, _N]),
     "tenon_compile": (_I, [_P, _P, _P, _P]),
+    "tenon_quantize": (_I, [_P, _P, _P, _P, _P]),
+    "tenon_quantized_describe": (None, [_P, _P]),
+    "tenon_quantized_save": (_I, [_P, _S, _P]),
+    "tenon_quantized_free": (None, [_P]),
+    "tenon_tune": (_I, [_S, _S, _P, _P, _P]),
     "tenon_program_retain": (_P, [_P]),
     "tenon_program_release": (None, [_P]),
     "tenon_program_input_count": (_N, [_P]),
@@ -441,12 +573,17 @@ PROTOTYPES = {
     "tenon_llm_submit": (_I, [_P, _P, _P, _P]),
     "tenon_llm_step": (_I, [_P, _P, _P, _P]),
     "tenon_llm_cancel": (_I, [_P, C.c_uint64, _P]),
+    "tenon_llm_load_adapter": (_I, [_P, _S, _S, C.c_float, _P]),
+    "tenon_llm_drop_adapter": (_I, [_P, _S, _P]),
     "tenon_llm_busy": (C.c_int32, [_P]),
     "tenon_llm_stats": (None, [_P, _P]),
     "tenon_llm_memory": (None, [_P, _P]),
     "tenon_llm_describe": (None, [_P, _P]),
     "tenon_llm_tokenize": (_I, [_P, _S, _N, C.c_int32, C.c_int32, _P, _N, _P, _P]),
     "tenon_llm_detokenize": (_I, [_P, _P, _N, C.c_int32, _P, _N, _P, _P]),
+    "tenon_llm_piece": (_I, [_P, C.c_int32, _P, _P]),
+    "tenon_llm_ends": (_N, [_P, _P, _N]),
+    "tenon_llm_template": (_S, [_P]),
     "tenon_llm_chat": (_I, [_P, _S, _S, _S, _P, _N, _P, _P]),
 }
 

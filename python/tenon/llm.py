@@ -13,15 +13,17 @@ import json
 import os
 import threading
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _ffi
 from .errors import InvalidError, OutOfMemoryError, check
 from .progress import ProgressFunction, Watch, bar_for, watched
 
 Prompt = Union[str, Sequence[int]]
+Result = TypeVar("Result")
 FINISH = {_ffi.LLM_STOP: "stop", _ffi.LLM_LENGTH: "length", _ffi.LLM_CANCELLED: "cancelled", _ffi.LLM_NO_TOKEN: "no token"}
-KV_TYPES = {"f32": _ffi.DTYPES.index("F32"), "f16": _ffi.DTYPES.index("F16"), "bf16": _ffi.DTYPES.index("BF16")}
+POOLING = {"mean": 1, "first": 2, "last": 3}
+KV_TYPES = {"f32": _ffi.DTYPES.index("F32"), "f16": _ffi.DTYPES.index("F16"), "bf16": _ffi.DTYPES.index("BF16"), "int8": _ffi.DTYPES.index("I8")}
 
 
 class Piece(NamedTuple):
@@ -48,11 +50,39 @@ class Answer(NamedTuple):
     prompt_logprobs: Optional[List[float]]
 
 
+Mask = Callable[[Sequence[int], int, int], Optional[Iterable[int]]]
+
+
+class _Masked:
+    """A mask as the library calls it.  What it raises ends the request, and is raised by the step."""
+
+    def __init__(self, mask: Mask, vocabulary: int) -> None:
+        self.mask, self.vocabulary, self.failure = mask, vocabulary, None  # type: ignore[var-annotated]
+        self.callback = _ffi.LLM_MASK(self._call)
+
+    def _call(self, place: Any, allowed: Any, _user: Any) -> int:
+        at = place.contents
+        try:
+            found = self.mask(at.tokens[: at.ntokens], at.nprompt, at.left)
+            if found is None:
+                return _ffi.LLM_ALLOW_ALL
+            for t in found:
+                if not 0 <= t < self.vocabulary:
+                    raise InvalidError(f"the mask allows token {t}, and the vocabulary has {self.vocabulary} tokens")
+                allowed[t // 32] |= 1 << t % 32
+            return _ffi.LLM_ALLOW_SET
+        except BaseException as failure:  # an interrupt, too: nothing may pass through the library
+            self.failure = failure
+            return _ffi.LLM_ALLOW_FAILED
+
+
 class _Request:
-    def __init__(self, logprobs: bool, scores: bool) -> None:
+    def __init__(self, logprobs: bool, scores: bool, masked: Optional[_Masked]) -> None:
+        self.masked = masked
         self.pieces: Deque[Piece] = deque()
         self.logprobs = logprobs
         self.scores: Optional[List[float]] = [] if scores else None
+        self.vector: List[float] = []
         self.done = False
 
     def take(self, event: Any) -> None:
@@ -60,6 +90,8 @@ class _Request:
             assert self.scores is not None
             self.scores.append(event.logprob)
             return
+        if event.kind == _ffi.LLM_VECTOR:
+            self.vector = event.vector[: event.nvector]
         finish = FINISH.get(event.finish)
         has_token = event.kind == _ffi.LLM_TOKEN
         top = [(event.top[i].token, event.top[i].logprob) for i in range(event.ntop)]
@@ -120,11 +152,16 @@ class LLM:
     :param batch: tokens of a step.
     :param pages: of the KV cache, 32 tokens each.
     :param memory_limit: bytes besides the mapped weights; 0 is none.
-    :param kv_dtype: of the KV cache: "f32", "f16" or "bf16".
+    :param kv_dtype: of the KV cache: "f32", "f16", "bf16" or "int8" (with a scale for each head of a token).
     :param exact: f32 activations where weights are in block types.
     :param draft: most draft tokens of prompt lookup, which change no token; 0 is none, None the default.
+    :param draft_model: a smaller model of the same tokens, whose guesses are drafts, too.
     :param prefix_cache: whether requests share pages of equal beginnings.
     :param step_seconds: steps are kept near it by cutting prompts; 0 is no target.
+
+    :param embed: a decoder gives embeddings, too; encoders give nothing else.
+    :param adapters: LoRA adapters that may be there at the same time (`load_adapter`).
+    :param adapter_rank: their greatest rank; None is 16.
     :param cache: whether the cache of compiled kernels is used.
     :param progress: as of `compile`.
 
@@ -148,6 +185,10 @@ class LLM:
         draft: Optional[int] = None,
         prefix_cache: bool = True,
         step_seconds: float = 0.0,
+        embed: bool = False,
+        adapters: int = 0,
+        adapter_rank: Optional[int] = None,
+        draft_model: "Union[None, os.PathLike[str], str]" = None,
         cache: bool = True,
         progress: Union[None, bool, ProgressFunction] = None,
     ) -> None:
@@ -174,6 +215,10 @@ class LLM:
             step_seconds=step_seconds,
             progress=watch.callback,
             no_cache=int(not cache),
+            embed=int(embed),
+            adapters=adapters,
+            adapter_rank=adapter_rank or 0,
+            draft_model=_ffi.encode(draft_model) if draft_model is not None else None,
         )
         error, handle = _ffi.Error(), C.c_void_p()
         status = watched(
@@ -234,6 +279,18 @@ class LLM:
         add_special: bool = True,
         priority: int = 0,
         salt: int = 0,
+        dry: float = 0.0,
+        dry_base: float = 1.75,
+        dry_length: int = 2,
+        xtc_probability: float = 0.0,
+        xtc_threshold: float = 0.1,
+        mask: Optional[Mask] = None,
+        adapter: Optional[str] = None,
+        json_schema: Union[None, str, bool, Mapping[str, Any]] = None,
+        regex: Optional[str] = None,
+        grammar: Optional[str] = None,
+        choices: Optional[Sequence[str]] = None,
+        show_special: Sequence[int] = (),
     ) -> int:
         stops = [stop] if isinstance(stop, str) else list(stop or [])
         if max_tokens is not None and max_tokens < (0 if prompt_logprobs else 1):
@@ -260,6 +317,12 @@ class LLM:
             prompt_logprobs=int(prompt_logprobs),
             priority=priority,
             salt=salt % 2**64,
+            dry=dry,
+            dry_base=dry_base,
+            dry_length=dry_length,
+            xtc_probability=xtc_probability,
+            xtc_threshold=xtc_threshold,
+            adapter=adapter.encode() if adapter is not None else None,
         )
         if isinstance(prompt, str):
             text = prompt.encode("utf-8", "surrogatepass")
@@ -275,9 +338,25 @@ class LLM:
         if stops:
             r.stop = (C.c_char_p * len(stops))(*[_ffi.encode(s) for s in stops])
             r.nstop = len(stops)
+        if json_schema is not None:
+            r.json_schema = _ffi.encode(json_schema if isinstance(json_schema, str) else json.dumps(json_schema))
+        if regex is not None:
+            r.regex = _ffi.encode(regex)
+        if grammar is not None:
+            r.grammar = _ffi.encode(grammar)
+        if choices is not None:
+            if not choices:
+                raise InvalidError("choices is empty")
+            r.choices = (C.c_char_p * len(choices))(*[_ffi.encode(c) for c in choices])
+            r.nchoices = len(choices)
+        if show_special:
+            r.shown, r.nshown = _ids(show_special), len(show_special)
+        masked = _Masked(mask, int(self.info["vocabulary"])) if mask is not None else None
+        if masked is not None:
+            r.mask = masked.callback
         error, number = _ffi.Error(), C.c_uint64()
         check(_ffi.lib.tenon_llm_submit(self._open(), C.byref(r), C.byref(number), C.byref(error)), error)
-        self._live[number.value] = _Request(logprobs is not None, prompt_logprobs)
+        self._live[number.value] = _Request(logprobs is not None, prompt_logprobs, masked)
         return number.value
 
     def _step(self) -> None:
@@ -299,7 +378,10 @@ class LLM:
         with self._lock:
             while not request.pieces:
                 self._step()
-            return request.pieces.popleft()
+            piece = request.pieces.popleft()
+        if piece.finish_reason is not None and request.masked is not None and request.masked.failure is not None:
+            raise request.masked.failure
+        return piece
 
     def _answer(self, number: int) -> Answer:
         request = self._live[number]
@@ -330,7 +412,15 @@ class LLM:
             token), ``top_k``, ``top_p``, ``min_p``, ``typical``, ``repeat_penalty``, ``presence_penalty``,
             ``frequency_penalty``, ``seed``, ``bias`` (a dict of tokens), ``stop`` (texts), ``ignore_end``, ``logprobs``
             (how many of the most probable tokens, 0 to 20), ``prompt_logprobs``, ``parse_special``, ``add_special``,
-            ``priority``, ``salt``.
+            ``priority``, ``salt``, ``dry``, ``dry_base``, ``dry_length``, ``xtc_probability``, ``xtc_threshold``,
+            ``mask``, ``adapter`` (the name of a loaded one).
+
+        One of ``json_schema`` (a dict or text), ``regex``, ``grammar`` (GBNF) and ``choices`` (texts) holds the answer to
+        a form; it is whole even where ``max_tokens`` ends it.  ``show_special`` has control tokens whose text is part of
+        the answer.
+
+        A ``mask`` is called before each token with the tokens so far, how many of them are the prompt, and how many may
+        still come.  It returns the tokens that may come next, or None for all.
         """
         one = isinstance(prompts, str) or len(prompts) == 0 or not isinstance(prompts[0], (str, list, tuple))
         if one:
@@ -340,27 +430,30 @@ class LLM:
         return self._batch(list(prompts), options)  # type: ignore[arg-type]
 
     def _batch(self, prompts: List[Prompt], options: Mapping[str, Any]) -> List[Answer]:
-        answers: List[Optional[Answer]] = [None] * len(prompts)
+        return self._together(len(prompts), lambda i: self._submit(prompts[i], **options), self._answer)
+
+    def _together(self, n: int, submit: Callable[[int], int], result: Callable[[int], Result]) -> List[Result]:
+        found: Dict[int, Result] = {}
         waiting: Deque[Tuple[int, int]] = deque()
         try:
-            for i, prompt in enumerate(prompts):
+            for i in range(n):
                 while True:
                     try:
                         with self._lock:
-                            waiting.append((i, self._submit(prompt, **options)))
+                            waiting.append((i, submit(i)))
                         break
                     except OutOfMemoryError:  # all places are taken: the first one's answer frees one
                         if not waiting:
                             raise
                         k, number = waiting.popleft()
-                        answers[k] = self._answer(number)
+                        found[k] = result(number)
             while waiting:
                 k, number = waiting.popleft()
-                answers[k] = self._answer(number)
+                found[k] = result(number)
         finally:
             for _, number in waiting:
                 self._drop(number)
-        return [a for a in answers if a is not None]
+        return [found[i] for i in range(n)]
 
     def chat(
         self,
@@ -379,6 +472,108 @@ class LLM:
         """
         prompt = self.chat_prompt(messages, tools=tools, variables=variables)
         return self._run(prompt, stream, {"parse_special": True, "add_special": False, **options})
+
+    # ---- vectors ----
+
+    def embed(
+        self,
+        texts: Union[Prompt, Sequence[Prompt]],
+        *,
+        pooling: Optional[str] = None,
+        normalise: bool = True,
+        truncate: bool = False,
+        adapter: Optional[str] = None,
+    ) -> Union[List[float], List[List[float]]]:
+        """The vector of a text, or a list of vectors of several.
+
+        :param texts: a text, a list of tokens, or a list of either.
+        :param pooling: how the vectors of tokens become one: "mean", "first" or "last"; None is as the model's files say,
+            else the mean of an encoder's and the last one of a decoder.
+        :param normalise: vectors get the length 1.
+        :param truncate: a text that is too long loses its end; else it is an error.
+        :param adapter: the name of a loaded adapter.
+
+        Decoders need ``LLM(..., embed=True)``.
+        """
+        if pooling is not None and pooling not in POOLING:
+            raise InvalidError(f"pooling is one of {', '.join(POOLING)}, not {pooling!r}")
+        one = isinstance(texts, str) or (len(texts) > 0 and not isinstance(texts[0], (str, list, tuple)))
+        found = self._vectors(
+            [texts] if one else list(texts),  # type: ignore[list-item, arg-type]
+            task=_ffi.LLM_EMBED,
+            pooling=POOLING[pooling] if pooling else 0,
+            not_normalised=int(not normalise),
+            truncate=int(truncate),
+            adapter=adapter.encode() if adapter is not None else None,
+        )
+        return found[0] if one else found
+
+    def rerank(
+        self, query: str, documents: Sequence[str], *, truncate: bool = False
+    ) -> List[Tuple[int, float]]:
+        """Scores documents by how well they belong to a query, by an encoder with a classifier: pairs of a document's
+        number and its score, the best first.
+
+        :param truncate: a document that is too long loses its end; else it is an error.
+        """
+        found = self._vectors(list(documents), task=_ffi.LLM_RANK, query=query, truncate=int(truncate))
+        return sorted(((i, v[-1]) for i, v in enumerate(found)), key=lambda x: (-x[1], x[0]))
+
+    def _submit_vector(self, text: Prompt, query: Optional[str], fields: Mapping[str, Any]) -> int:
+        r = _ffi.LlmRequest(struct_size=C.sizeof(_ffi.LlmRequest), **fields)
+        if isinstance(text, str):
+            data = text.encode("utf-8", "surrogatepass")
+            asked = data if query is None else query.encode("utf-8", "surrogatepass")
+            if not data or not asked:
+                raise InvalidError("the text is empty")
+            r.text, r.text_size = asked, len(asked)
+            if query is not None:
+                r.pair, r.pair_size = data, len(data)
+        else:
+            ids = _ids(text)
+            r.tokens, r.ntokens = ids, len(ids)
+        error, number = _ffi.Error(), C.c_uint64()
+        check(_ffi.lib.tenon_llm_submit(self._open(), C.byref(r), C.byref(number), C.byref(error)), error)
+        self._live[number.value] = _Request(False, False, None)
+        return number.value
+
+    def _vectors(self, texts: Sequence[Prompt], *, query: Optional[str] = None, **fields: Any) -> List[List[float]]:
+        def submit(i: int) -> int:
+            return self._submit_vector(texts[i], query, fields)
+
+        def vector(number: int) -> List[float]:
+            request = self._live[number]
+            list(_Stream(self, number))
+            return request.vector
+
+        return self._together(len(texts), submit, vector)
+
+    # ---- adapters ----
+
+    def load_adapter(self, name: str, path: "os.PathLike[str] | str", *, scale: float = 1.0) -> None:
+        """Loads a LoRA adapter, which requests then name with ``adapter=``; others may run meanwhile.
+
+        :param path: a folder of PEFT (adapter_config.json, adapter_model.safetensors) or a GGUF file.
+        :param scale: multiplies what the adapter adds.
+
+        The model is opened with room for it: ``LLM(..., adapters=4)``.
+        """
+        error = _ffi.Error()
+        if not scale:
+            raise InvalidError("a scale of 0 changes nothing")
+        with self._lock:
+            check(
+                _ffi.lib.tenon_llm_load_adapter(
+                    self._open(), name.encode(), _ffi.encode(path), scale, C.byref(error)
+                ),
+                error,
+            )
+
+    def drop_adapter(self, name: str) -> None:
+        """Drops an adapter: its name is free at once, its place when the requests that use it have ended."""
+        error = _ffi.Error()
+        with self._lock:
+            check(_ffi.lib.tenon_llm_drop_adapter(self._open(), name.encode(), C.byref(error)), error)
 
     # ---- text ----
 
@@ -399,6 +594,13 @@ class LLM:
             return int(_ffi.lib.tenon_llm_chat(self._open(), *texts, to, room, size, error))
 
         return self._text(call)
+
+    @property
+    def chat_template(self) -> Optional[str]:
+        """The model's chat template, in Jinja; None: it has none."""
+        with self._lock:
+            text = _ffi.lib.tenon_llm_template(self._open())
+        return text.decode("utf-8", "replace") if text is not None else None
 
     def tokenize(self, text: str, *, parse_special: bool = False, add_special: bool = True) -> List[int]:
         """The tokens of a text."""
@@ -433,6 +635,23 @@ class LLM:
             to = C.create_string_buffer(size.value or 1)
             check(call(to, size.value, C.byref(size), C.byref(error)), error)
         return to.raw[: size.value].decode("utf-8", "replace")
+
+    def pieces(self) -> List[bytes]:
+        """What each token stands for, by number: bytes, which need not be whole characters."""
+        found, token, error = [], _ffi.LlmToken(), _ffi.Error()
+        with self._lock:
+            for i in range(int(self.info["vocabulary"])):
+                check(_ffi.lib.tenon_llm_piece(self._open(), i, C.byref(token), C.byref(error)), error)
+                found.append(C.string_at(token.bytes, token.size))
+        return found
+
+    def ends(self) -> List[int]:
+        """The tokens that end an answer."""
+        with self._lock:
+            n = _ffi.lib.tenon_llm_ends(self._open(), None, 0)
+            ids = (C.c_int32 * n)()
+            _ffi.lib.tenon_llm_ends(self._open(), ids, n)
+        return list(ids)
 
     # ---- facts ----
 

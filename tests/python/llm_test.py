@@ -1,5 +1,5 @@
 """llm_test.py -- tenon.LLM on a tiny model of random weights: beside the plain graph, in batches, streams and threads."""
-import os, sys, tempfile, threading, unittest
+import json, os, sys, tempfile, threading, unittest
 
 import numpy as np
 
@@ -7,6 +7,72 @@ import tenon
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import tiny_llm
+
+
+class Embeddings(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def open(self, kind, **options):
+        llm = tenon.LLM(tiny_llm.make(os.path.join(self.folder.name, kind), kind=kind), threads=1, **options)
+        self.addCleanup(llm.close)
+        return llm
+
+    def test_encoder(self):
+        llm, texts = self.open("bert", requests=3), [f"text {i} " * (i + 1) for i in range(9)]
+        self.assertEqual((llm.info["is_encoder"], llm.info["embedding"], llm.info["scores"]), (1, tiny_llm.HIDDEN, 0))
+        found = llm.embed(texts)
+        self.assertEqual(len(found), 9)
+        self.assertEqual([llm.embed(t) for t in texts], found)
+        self.assertEqual(llm.embed([llm.tokenize(t) for t in texts[:2]]), found[:2])
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+        hidden = np.asarray(tenon.compile(os.path.join(self.folder.name, "bert"), target="interp")(np.array(llm.tokenize("Hello"), np.int32)))
+        for how, want in (("mean", hidden.mean(0)), ("first", hidden[0]), ("last", hidden[-1])):
+            np.testing.assert_allclose(llm.embed("Hello", pooling=how, normalise=False), want, atol=1e-4)
+        with self.assertRaises(tenon.InvalidError): llm.embed("Hello", pooling="max")
+        with self.assertRaises(tenon.InvalidError): llm.embed("a" * 600)
+        self.assertEqual(llm.embed("a" * 600, truncate=True), llm.embed("a" * 510))
+        with self.assertRaises(tenon.TenonError): llm.generate("Hello")
+        with self.assertRaises(tenon.TenonError): llm.rerank("Hello", ["a"])
+
+    def test_rerank(self):
+        llm = self.open("rank")
+        found = llm.rerank("which day", ["one", "another", "one", "a third"])
+        self.assertEqual(sorted(i for i, _ in found), [0, 1, 2, 3])
+        self.assertEqual([s for _, s in found], sorted((s for _, s in found), reverse=True))
+        self.assertEqual(dict(found)[0], dict(found)[2])
+
+    def test_decoder(self):
+        llm, plain = self.open("llama", embed=True, batch=64), self.open("llama")
+        text = "Hello " * 30
+        self.assertEqual(len(llm.embed([text, "a"])), 2)
+        self.assertEqual(llm.generate(text, max_tokens=9), plain.generate(text, max_tokens=9))
+        self.assertEqual(llm.embed(text), llm.embed([text, "a"])[0])
+        with self.assertRaises(tenon.TenonError): plain.embed(text)
+
+
+class Adapters(unittest.TestCase):
+    def test_adapters(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = tiny_llm.make(os.path.join(folder, "tiny"))
+            paths = [tiny_llm.adapter(os.path.join(folder, f"a{i}"), seed=i) for i in range(2)]
+            llm = tenon.LLM(model, threads=1, adapters=2, adapter_rank=4, embed=True)
+            self.addCleanup(llm.close)
+            plain = llm.generate("Hello", max_tokens=12, ignore_end=True)
+            with self.assertRaises(tenon.InvalidError): llm.generate("Hello", adapter="a0")
+            for i, path in enumerate(paths): llm.load_adapter(f"a{i}", path)
+            first, second = (llm.generate("Hello", max_tokens=12, ignore_end=True, adapter=f"a{i}") for i in range(2))
+            self.assertEqual(len({tuple(x.tokens) for x in (plain, first, second)}), 3)
+            self.assertEqual(llm.generate("Hello", max_tokens=12, ignore_end=True), plain)
+            self.assertNotEqual(llm.embed("Hello"), llm.embed("Hello", adapter="a1"))
+            with self.assertRaises(tenon.InvalidError): llm.load_adapter("a0", paths[1])
+            with self.assertRaises(tenon.TenonError): llm.load_adapter("more", paths[1])
+            llm.drop_adapter("a0")
+            with self.assertRaises(tenon.InvalidError): llm.drop_adapter("a0")
+            llm.load_adapter("a0", paths[1])
+            self.assertEqual(llm.generate("Hello", max_tokens=12, ignore_end=True, adapter="a0"), second)
+            self.assertGreater(llm.memory["adapters"], 0)
 
 
 class LanguageModel(unittest.TestCase):
@@ -53,6 +119,43 @@ class LanguageModel(unittest.TestCase):
             self.assertEqual(small.generate(prompts, max_tokens=24), together)
             self.assertEqual(small.stats["waiting"], 0)
 
+    def test_masks(self):
+        pieces, ends = self.llm.pieces(), self.llm.ends()
+        digits = [i for i, p in enumerate(pieces) if p.isdigit()]
+        calls = []
+
+        def mask(tokens, prompt, left):
+            calls.append((len(tokens), prompt, left))
+            return digits if left > 3 else ends
+
+        found = self.llm.generate("Hello", max_tokens=13, mask=mask)
+        self.assertEqual((len(found.tokens), found.finish_reason, found.text.isdigit()), (11, "stop", True))
+        self.assertEqual(calls, [(calls[0][1] + i, calls[0][1], 13 - i) for i in range(11)])
+        plain = self.llm.generate("Hello", max_tokens=13)
+        self.assertEqual(self.llm.generate("Hello", max_tokens=13, mask=lambda *_: None), plain)
+        self.assertEqual(self.llm.generate("Hello", max_tokens=13, mask=lambda *_: []).finish_reason, "no token")
+        with self.assertRaises(ZeroDivisionError):
+            self.llm.generate("Hello", max_tokens=13, mask=lambda tokens, *_: 1 // 0)
+        with self.assertRaises(tenon.InvalidError):
+            self.llm.generate("Hello", max_tokens=13, mask=lambda *_: [10**9])
+
+    def test_forms(self):
+        self.assertRegex(self.llm.generate("Hello", max_tokens=8, regex="[0-9]{3}x").text, "^[0-9]{3}x$")
+        self.assertIn(self.llm.generate("Hello", max_tokens=8, choices=["yes", "no"]).text, ("yes", "no"))
+        schema = {"type": "object", "properties": {"k": {"type": "boolean"}}, "required": ["k"], "additionalProperties": False}
+        for given in schema, json.dumps(schema):
+            found = json.loads(self.llm.generate("Hello", max_tokens=12, json_schema=given).text)
+            self.assertIn(found, ({"k": True}, {"k": False}))
+        text = "".join(p.text for p in self.llm.generate("Hello", max_tokens=9, grammar='root ::= "a" root "b" | "c"', stream=True))
+        self.assertRegex(text, "^a*cb*$")
+        with self.assertRaisesRegex(tenon.UnsupportedError, "lookahead"):
+            self.llm.generate("Hello", regex="(?=a)")
+        with self.assertRaisesRegex(tenon.InvalidError, "exclude"):
+            self.llm.generate("Hello", regex="a", choices=["a"])
+        with self.assertRaisesRegex(tenon.InvalidError, "empty"):
+            self.llm.generate("Hello", choices=[])
+        self.assertIn("{%", self.llm.chat_template)
+
     def test_streams(self):
         whole = self.llm.generate("Hello", max_tokens=40, ignore_end=True, temperature=1.0, seed=3)
         pieces = list(self.llm.generate("Hello", max_tokens=40, ignore_end=True, temperature=1.0, seed=3, stream=True))
@@ -88,7 +191,8 @@ class LanguageModel(unittest.TestCase):
 
             def work():
                 try:
-                    for _ in llm.generate("Hello", max_tokens=500, ignore_end=True, stream=True): seen.set()
+                    while True:  # a short answer may end before the model is closed
+                        for _ in llm.generate("Hello", max_tokens=500, ignore_end=True, stream=True): seen.set()
                 except tenon.InvalidError as error: failures.append(str(error))
 
             thread = threading.Thread(target=work)
