@@ -1,0 +1,20 @@
+# nghttp2.cmake -- finds nghttp2 for tenon-serve's gRPC: TENON_NGHTTP2, and the target tenon_nghttp2, empty where there is none.
+#
+# Version 1.50 or newer.  The archive is taken before the shared library.
+add_library(tenon_nghttp2 INTERFACE)
+find_path(NGHTTP2_INCLUDE nghttp2/nghttp2.h)
+find_library(NGHTTP2_LIBRARY NAMES libnghttp2.a nghttp2)
+set(TENON_NGHTTP2 OFF)
+if(NGHTTP2_INCLUDE AND NGHTTP2_LIBRARY)
+  file(STRINGS ${NGHTTP2_INCLUDE}/nghttp2/nghttp2ver.h nghttp2_line REGEX "^#define NGHTTP2_VERSION \"")
+  string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" nghttp2_version "${nghttp2_line}")
+  if(nghttp2_version VERSION_GREATER_EQUAL 1.50)
+    set(TENON_NGHTTP2 ON)
+    target_include_directories(tenon_nghttp2 INTERFACE ${NGHTTP2_INCLUDE})
+    target_link_libraries(tenon_nghttp2 INTERFACE ${NGHTTP2_LIBRARY})
+  else()
+    message(STATUS "nghttp2 ${nghttp2_version} is older than 1.50: tenon-serve has no gRPC")
+  endif()
+else()
+  message(STATUS "nghttp2 was not found: tenon-serve has no gRPC")
+endif()
