@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # deb.sh FOLDER -- Debian packages for the release of this machine, in FOLDER:
 #
-#   tenon          the program, tenon-codegen, manual pages and completions
+#   tenon          the program with tenon-codegen, tenon-serve and tenon-tune, manual pages and completions
 #   libtenon0      the shared library
 #   libtenon-dev   headers, archives, pkg-config and CMake files
 #   python3-tenon  the Python package
@@ -26,7 +26,9 @@ if ! cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_
   cat "$build/configure.log" >&2
   exit 1
 fi
-cmake --build "$build" -j"${JOBS:-$(nproc)}" --target tenon_shared tenon_static tenon_runtime tenon_cli tenon-codegen
+programs=(tenon_cli tenon-codegen tenon-serve)
+if ninja -C "$build" -t query tenon-tune >/dev/null 2>&1; then programs+=(tenon-tune); fi  # where SQLite is
+cmake --build "$build" -j"${JOBS:-$(nproc)}" --target tenon_shared tenon_static tenon_runtime "${programs[@]}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 DESTDIR=$work/all cmake --install "$build" >"$work/install.log" || { cat "$work/install.log" >&2; exit 1; }
@@ -47,6 +49,8 @@ take tenon usr/bin usr/share/man usr/share/bash-completion usr/share/zsh usr/sha
 mkdir -p "$work/tenon/usr/share/zsh" "$work/python3-tenon/usr/lib/python3/dist-packages/tenon"
 mv "$work/tenon/usr/share/zsh/site-functions" "$work/tenon/usr/share/zsh/vendor-completions"
 cp python/tenon/*.py python/tenon/py.typed "$work/python3-tenon/usr/lib/python3/dist-packages/tenon"
+mkdir -p "$work/python3-tenon/usr/lib/python3/dist-packages/tenon/serve"
+cp python/tenon/serve/*.py "$work/python3-tenon/usr/lib/python3/dist-packages/tenon/serve"
 printf '[torch_dynamo_backends]\ntenon = tenon.torch_backend:compile_fx\n' >"$work/entry_points.txt"
 info=$work/python3-tenon/usr/lib/python3/dist-packages/tenon-$version.dist-info
 mkdir -p "$info"
@@ -98,7 +102,7 @@ mkdir -p "$work/tenon/usr/share/doc"
 mv "$work/documents/usr/share/doc/tenon" "$work/tenon/usr/share/doc/tenon"
 rm "$work/tenon/usr/share/doc/tenon/LICENSE"
 of_library=$(depends "libtenon0/$libdir/libtenon.so.*.*")
-of_programs=$(depends tenon/usr/bin/tenon tenon/usr/bin/tenon-codegen)
+of_programs=$(depends 'tenon/usr/bin/*')
 mkdir -p "$work/libtenon0/DEBIAN"
 echo "libtenon 0 libtenon0 (>= $version)" >"$work/libtenon0/DEBIAN/shlibs"
 echo 'activate-noawait ldconfig' >"$work/libtenon0/DEBIAN/triggers"
@@ -111,7 +115,9 @@ chmod 755 "$work"/python3-tenon/DEBIAN/{postinst,prerm}
 package tenon "$architecture" science "Depends: $of_programs" "compiler for AI models
 $about
  .
- This package has the program tenon and tenon-codegen, which makes machine code."
+ This package has the program tenon, tenon-codegen, which makes machine code,
+ tenon-serve, which serves models over HTTP, and tenon-tune, which searches
+ for schedules."
 package libtenon0 "$architecture" libs "Depends: $of_library
 Recommends: tenon (= $version)
 Multi-Arch: same" "compiler for AI models (library)

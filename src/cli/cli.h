@@ -180,6 +180,7 @@ int cmd_perplexity(Cli *c);
 int cmd_embed(Cli *c);
 int cmd_rerank(Cli *c);
 int cmd_bench_llm(Cli *c);
+int cmd_serve(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_quantize(Cli *c);

@@ -43,6 +43,7 @@ static const int needs_of[CMD_COUNT] = {
     [CMD_embed] = COMPILES,
     [CMD_rerank] = COMPILES,
     [CMD_bench_llm] = COMPILES,
+    [CMD_serve] = NEEDS_SOCKETS,
     [CMD_explain] = COMPILES,
     [CMD_verify] = COMPILES,
     [CMD_quantize] = COMPILES,

@@ -17,6 +17,10 @@ trap 'rm -rf "$folder"' EXIT
 export FUZZ_SECONDS=${FUZZ_SECONDS:-5} ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16}
 passed=0 failed=0 executed=0
 for name in "${names[@]}"; do
+  if [ "$name" = grpc ] && ! [ -x "$build/fuzz-grpc" ]; then
+    echo "fuzz-grpc: SKIP, built without nghttp2"
+    continue
+  fi
   mkdir "$folder/$name"
   tar -xJf "tests/fuzz/corpus/$name.tar.xz" -C "$folder/$name" || exit 1
   inputs=$(find "$folder/$name" -type f | wc -l)

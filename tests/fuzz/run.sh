@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit
 seconds=$1
 shift
 data=$(realpath -m "${TENON_DATA:-../shared/data}")
-declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [template]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export" [tokenizer]="none")
+declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [template]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export" [tokenizer]="none" [tuned]="none" [certificate]="none" [frame]="none" [stats]="none" [grammar]="none" [llm]="none" [grpc]="none" [tool_calls]="none" [http]="none" [requests]="none")
 SEED_BYTES_MAX=16384
 
 # The suites, unpacked once from their archives, or Debian's copy.
@@ -40,7 +40,25 @@ seed() {  # name, folder
   fi
   [ "$1" = gguf ] && python3 tests/fuzz/gguf_seeds.py "$2"
   [ "$1" = template ] && python3 tests/fuzz/template_seeds.py "$2"
+  [ "$1" = llm ] && python3 tests/fuzz/llm_seeds.py "$2"
+  [ "$1" = grpc ] && python3 tests/fuzz/grpc_seeds.py "$2"
   [ "$1" = tokenizer ] && python3 tests/fuzz/tokenizer_seeds.py "$2"
+  { [ "$1" = http ] || [ "$1" = requests ]; } && python3 tests/fuzz/requests_seeds.py "$2" "$1"
+  if [ "$1" = tuned ]; then
+    printf 'tenon-schedules 1\nmachine 0123456789abcdef vector=64\nreorder\n0123456789abcdef0123456789abcdef gemm rows=14 cols=32 # 1.250\nfedcba9876543210fedcba9876543210 window rows=1 band=4\n' >"$2/file"
+  fi
+  if [ "$1" = records ]; then
+    printf '%s\n' '{"tenon-records":1,"generator":"made by Tenon"}' '{"workload":"50e721e49c013f00c62cf59f2163542a","text":"w"}' \
+      '{"run":"0123456789abcdef0123456789abcdef","machine":"0123456789abcdef vector=64","model":"m","tool":"0","seed":0,"started":0,"reorder":false,"finished":true}' \
+      '{"trial":0,"phase":"confirm","status":"ok","workload":"50e721e49c013f00c62cf59f2163542a","schedule":"gemm rows=2","default":"gemm rows=1","code_bytes":9,"ns":[10,11],"default_ns":[20,21]}' \
+      '{"trial":1,"phase":"model","status":"ok","reverted":"","code_bytes":0,"ns":[1],"default_ns":[2]}' >"$2/file"
+  fi
+  if [ "$1" = frame ]; then
+    hash=$(printf '%064d' 7)
+    printf '0%s' '{"tool":"0.1","triple":"x86_64-pc-linux-gnu","cpu":"x86-64","features":"+avx2","l1":32768,"l2":524288,"l3":0}' >"$2/hello"
+    printf '1%s' '{"task":7,"quick":true,"drop":false,"rounds":9,"milliseconds":20,"cold":0,"tensors":[{"dtype":"f32","n":60,"weight":true},{"dtype":"i64","n":1,"weight":false,"bytes":"0100000000000000"}],"kernels":[{"text":"k","dims":[3],"args":[{"tensor":1},{"tensor":0,"pack":{"extent":[2,4],"limit":[2,3],"stride":[3,1],"coef":[[1,0],[0,1]],"words":0,"flip":0,"transform":[]}},{"tensor":0,"pack":{"extent":[2,2,2,3],"limit":[3,3,2,3],"stride":[3,1,9,18],"coef":[[0,0,0,0],[0,0,0,0],[1,0,0,0],[0,0,0,1]],"words":0,"flip":0,"transform":[1,0,0,0.5,1,2]}},{"result":0}]}]}' >"$2/task"
+    printf '2%s' '{"task":7,"kernels":[{"status":"ok","why":"","hash":"'"$hash"'","code_bytes":64,"ns":[10,11]},{"status":"failed","why":"x","hash":"","code_bytes":0,"ns":[]}]}' >"$2/times"
+  fi
   # What stands inside PyTorch's archives, behind the byte that says what it is (torch.c).
   [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
@@ -62,6 +80,10 @@ if [ $# = 0 ]; then
 fi
 passed=0 failed=0 executed=0
 for name in "${names[@]}"; do
+  if [ "$name" = grpc ] && ! [ -x build/fuzz/fuzz-grpc ]; then
+    echo "fuzz-grpc: SKIP, built without nghttp2"
+    continue
+  fi
   corpus=build/fuzz/corpus/$name findings=build/fuzz/findings/$name
   seed "$name" "$corpus"
   rm -rf "$findings"

@@ -6,21 +6,24 @@ An input is named as the output by its own path, a relative one, links, a hard l
 status 2, and every file must stay as it was.  Then the other rules: a file that Tenon did not write is replaced only with --force,
 what Tenon wrote is replaced, two outputs are two files, and an option name has one meaning.  The last line counts.
 """
-import glob, json, os, shutil, subprocess, sys, tempfile
+import glob, json, os, shutil, struct, subprocess, sys, tempfile, zipfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 program = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build/tenon"))
 passed, failures = 0, []
 
 # What is given for an input, by its option or by the positionals' name.
-FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL...": "m.onnx", "MODEL ...": "m.onnx", "A [B]": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
-         "weights": "w.npz", "times": "p.json", "constant": "x=x.npy", "file": "text.txt", "TEMPLATE": "t.jinja", "messages": "messages.json", "tools": "tools.json", "lines": "lines.jsonl"}
-TEXTS = {"text.txt": "one\n", "t.jinja": "{{ messages }}", "messages.json": "[]", "tools.json": "[]", "lines.jsonl": '{"messages": []}\n'}
+FILES = {"[list|prune|clear|export|import|merge] [F ...]": "export", "MODEL": "m.onnx", "MODEL | list | replay RUN | export | import F | merge F ... | train [F] | worker": "m.onnx", "MODEL...": "m.onnx", "MODEL ...": "m.onnx", "A [B]": "m.onnx", "DIR...": "suite", "inputs": "in.npz", "input": "x=x.npy", "expect": "out.npz",
+         "weights": "w.npz", "times": "p.json", "constant": "x=x.npy", "file": "text.txt", "TEMPLATE": "t.jinja", "messages": "messages.json", "tools": "tools.json", "lines": "lines.jsonl", "tuned": "s.schedules",
+         "api-key-file": "keys.txt", "repository": "suite", "certificate": "c.json", "data": "samples.npz", "from": "x.npy",
+         "template": "t.jinja", "draft-model": "m.onnx", "adapter": "suite", "json-schema": "schema.json", "grammar": "g.gbnf"}
+TEXTS = {"text.txt": "one\n", "s.schedules": "tenon-schedules 1\n", "keys.txt": "key\n", "c.json": "{}\n", "t.jinja": "{{ messages }}", "messages.json": "[]", "tools.json": "[]", "schema.json": "{}", "g.gbnf": 'root ::= "a"', "lines.jsonl": '{"messages": []}\n'}
 # The least that makes a command write a short while later, and the output's ending where one is needed.
-MORE = {"bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": []}
-ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "cache": ".kernels"}, "trace": {"bench": ".json"},
-          "report": {"conform": ".json", "bench": ".html"}, "weights-out": {"compile": ".bin"}}
-NEEDED = {"weights-out": ["--output", "beside.c"]}  # what an output needs besides it
+MORE = {"tune": ["--time", "1s"], "bench": ["--seconds", "0.01", "--warmup", "0"], "compile": ["--fix", "batch=1"], "convert": [], "quantize": ["--data", "samples.npz", "--allow-slower"], "prune": ["--data", "samples.npz", "--allow-slower"]}
+ENDING = {"output": {"run": ".npz", "compile": ".tenon", "graph": ".svg", "convert": ".npz", "quantize": ".onnx", "prune": ".onnx", "cache": ".kernels", "tune": ".schedules"}, "trace": {"bench": ".json"},
+          "report": {"conform": ".json", "bench": ".html", "quantize": ".html", "prune": ".html"}, "weights-out": {"compile": ".bin"}}
+# What an output needs besides it.
+NEEDED = {("compile", "weights-out"): ["--output", "beside.c"], ("quantize", "report"): ["--output", "q.onnx"], ("prune", "report"): ["--output", "q.onnx"]}
 
 
 def tenon(*args, stdout=None, stdin=None):
@@ -61,6 +64,10 @@ def make_files():
         head += b" " * (-(len(head) + 11) % 64) + b"\n"
         f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(16))
     shutil.copy("x.npy", "in.npz")  # either format is read
+    with zipfile.ZipFile("samples.npz", "w") as z:  # 60 samples, no two the same
+        head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (60, 4), }"
+        head += b" " * (-(len(head) + 11) % 64) + b"\n"
+        z.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + struct.pack("<240f", *(i * 37 % 241 / 100 for i in range(240))))
     for name, text in TEXTS.items():
         with open(name, "w") as f: f.write(text)
     os.makedirs("suite/test_a")
@@ -90,7 +97,7 @@ def with_input(command, name):
 
 def test_inputs(command, out, name):
     line, path = with_input(command, name)
-    line += MORE.get(command["name"], []) + NEEDED.get(out, [])
+    line += MORE.get(command["name"], []) + NEEDED.get((command["name"], out), [])
     target = os.path.join(path, "test_a/model.onnx") if os.path.isdir(path) else path
     for alias in names_of(target):
         if os.path.isdir(path) and "/h-" in alias: continue  # another name of a file in a folder that is read: replacing it changes no input
@@ -112,7 +119,8 @@ def test_streams(command, name):
 
 def test_replacing(command, out):
     """What another program wrote, what Tenon wrote, and with --force."""
-    line = with_input(command, command["arguments"])[0] + MORE.get(command["name"], []) + NEEDED.get(out, [])
+    line = with_input(command, command["arguments"])[0] + MORE.get(command["name"], []) + NEEDED.get((command["name"], out), [])
+    if out == "stats": return test_kept(line, out)
     path = f"{command['name']}-{out}{ENDING[out][command['name']]}"
     for text in (b"precious", b"PK\x03\x04 precious", b"\x7fELF precious", b"\x93NUMPY\x01\x00 precious", b"{\"a\": 1}"):
         open(path, "wb").write(text)
@@ -130,6 +138,16 @@ def test_replacing(command, out):
     status, err = tenon(*line, f"--{out}", path)
     check(status == 0, f"{line}: an empty file is not replaced: {err}")
     os.remove(path)
+
+
+def test_kept(line, out):
+    """A file that is used where it is there, and else written: one that is something else is an error."""
+    for text in (b"precious", b"PK\x03\x04 precious"):
+        open("kept", "wb").write(text)
+        before = contents()
+        status, err = tenon(*line, f"--{out}", "kept", "--output", "q.onnx", "--force")
+        check(status == 1 and "kept" in err and contents() == before, f"{line} --{out}: status {status}: {err}")
+    os.remove("kept")
 
 
 # Files that follow from others: (what is linked to what, arguments, what is said)

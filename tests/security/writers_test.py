@@ -187,7 +187,7 @@ def cache_of_others(folder):
     env = {**os.environ, "TENON_CACHE": cache}
 
     def compile_here(cached, notice):
-        r = tenon("compile", source, "-o", out, "--time", env=env)
+        r = tenon("compile", source, "-o", out, "--timings", env=env)
         said = r.stderr.count("not used")
         check(f"cache, {notice or 'ours'}", r.returncode == 0 and said == bool(notice) and notice in r.stderr and cached == (" yes " in r.stderr), r.stdout + r.stderr)
 

@@ -57,12 +57,14 @@ class Browser:
     def settle(self):
         self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
-    def open(self, path, hash=""):
+    def open(self, path, hash=""): self.visit("file://" + path + hash)
+
+    def visit(self, url):
         self.problems.clear()
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url="file://" + path + hash)
+        self.call("Page.navigate", url=url)
         for _ in range(400):
-            if self.js("document.readyState == 'complete' && location.protocol == 'file:'"): break
+            if self.js("document.readyState == 'complete' && location.protocol != 'about:'"): break
             time.sleep(0.05)
         self.settle()
 
