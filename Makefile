@@ -13,7 +13,7 @@ ZOO       ?= build/zoo
 ARCH      ?= $(shell uname -m)
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update cliffs-update schedule-replay format format-check docs site nets bench-cpu install clean help
+.PHONY: all wheel deb dist test-packages test-python test-dropin demo test test-long test-cross test-torch test-convert test-clients test-ray asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update cliffs-update schedule-replay format format-check docs site nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -86,6 +86,20 @@ test-convert: ## what `tenon convert` writes for ONNX's node tests (of TENON_DAT
 	@mkdir -p build/node-tests && tar xJf $${TENON_DATA:-../shared/data}/suites/onnx-node-tests.tar.xz -C build/node-tests
 	@build/venv-convert/bin/python tests/formats/convert_test.py build/tenon build/node-tests/node
 	@build/venv-convert/bin/python tests/formats/stablehlo_test.py build/tenon build/node-tests/node
+
+test-clients: ## tenon serve under the clients openai and langchain-openai, as their documents use them; installs them into build/venv-clients
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@[ -x build/venv-clients/bin/python ] || python3 -m venv build/venv-clients
+	@build/venv-clients/bin/pip -q install openai langchain-openai
+	@build/venv-clients/bin/python tests/system/openai_clients.py build/tenon
+
+test-ray: ## tenon.serve.ray: two replicas of each kind on a local Ray cluster; installs ray[serve] into build/venv-ray (500 MB)
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@[ -x build/venv-ray/bin/python ] || python3 -m venv build/venv-ray
+	@build/venv-ray/bin/pip -q install 'ray[serve]' numpy
+	@build/venv-ray/bin/python tests/system/ray_test.py build/tenon
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz

@@ -89,9 +89,10 @@ def contents(build, sysroot, tag, folder):
     """{path in the wheel: (bytes, whether it is a program)}."""
     files = {}
     package = os.path.join(ROOT, "python/tenon")
-    for name in sorted(os.listdir(package)):
-        if name.endswith(".py") or name == "py.typed":
-            files[f"tenon/{name}"] = (read(os.path.join(package, name)), False)
+    for below in ("", "serve/"):
+        for name in sorted(os.listdir(os.path.join(package, below))):
+            if name.endswith(".py") or name == "py.typed":
+                files[f"tenon/{below}{name}"] = (read(os.path.join(package, below, name)), False)
     for name in PROGRAMS:
         files[f"tenon/lib/{name}"] = (stripped(os.path.join(build, name), folder), True)
     # So that `tenon compile --emit=exe` and --emit=so find what they link.

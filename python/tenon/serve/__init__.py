@@ -1,0 +1,1 @@
+"""Serving from Python.  `tenon serve` is the server; `tenon.serve.ray` runs replicas of models under Ray Serve."""
