@@ -9,6 +9,7 @@
 #include "lower/workload.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const char first_line[] = "tenon-schedules 1";
@@ -119,9 +120,16 @@ static tenon_status read_machine(Reader *r, TunedSchedules *out) {
   return TENON_OK;
 }
 
-// "# 1.234" behind the schedule, which it leaves.
+// The one text of a gain; false: it has none that says more than 0.
+static bool gain_text(double gain, char text[GAIN_TEXT]) {
+  return isfinite(gain) && snprintf(text, GAIN_TEXT, "%.3f", gain) < GAIN_TEXT &&
+         strtod(text, NULL) > 0;
+}
+
+// "# 1.234" behind the schedule, which it leaves.  Only the text that tuned_print writes is a gain:
+// printing other forms (1e-9, 0x1p3) would lose what was read.
 static bool read_gain(Str *schedule, double *gain) {
-  char text[GAIN_TEXT], *end;
+  char text[GAIN_TEXT], again[GAIN_TEXT], *end;
   const char *mark = memchr(schedule->p, '#', (size_t)schedule->n);
   *gain = 0;
   if (!mark) return true;
@@ -132,7 +140,7 @@ static bool read_gain(Str *schedule, double *gain) {
   text[n] = 0;
   *gain = strtod(text, &end);
   schedule->n = mark - 1 - schedule->p;
-  return !*end && isfinite(*gain) && *gain > 0;
+  return !*end && gain_text(*gain, again) && !strcmp(text, again);
 }
 
 static tenon_status read_entry(Reader *r, Str line, int64_t at, TunedSchedules *out) {
@@ -143,7 +151,8 @@ static tenon_status read_entry(Reader *r, Str line, int64_t at, TunedSchedules *
     return damaged(r, at, "it is no 'WORKLOAD-KEY template field=value ...'");
   if (!is_printable(line) || schedule.n > SCHEDULE_TEXT)
     return damaged(r, at, "the schedule is too long, or is not ASCII");
-  if (!read_gain(&schedule, &e.gain)) return damaged(r, at, "what follows # is no number above 0");
+  if (!read_gain(&schedule, &e.gain))
+    return damaged(r, at, "what follows # is no number above 0 with three decimals");
   e.key = str_copy(r->a, key);
   e.schedule = str_copy(r->a, schedule);
   if (out->n && strcmp(out->entry[out->n - 1].key, e.key) >= 0)
@@ -192,7 +201,8 @@ const char *tuned_print(TunedSchedules *s, Arena *a) {
   for (int64_t i = 0; i < s->n; i++) {
     const TunedSchedule *e = &s->entry[i];
     strbuf_printf(&b, "%s %s", e->key, e->schedule);
-    if (e->gain > 0) strbuf_printf(&b, " # %.3f", e->gain);
+    char gain[GAIN_TEXT];
+    if (gain_text(e->gain, gain)) strbuf_printf(&b, " # %s", gain);
     strbuf_putc(&b, '\n');
   }
   tuned_seal(&b);

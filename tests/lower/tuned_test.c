@@ -7,6 +7,8 @@
 #include "targets/target.h"
 #include "test.h"
 
+#include <math.h>
+
 static const char product[] = "graph @\"g\"(%x: f32[96, 64], %w: f32[64, 48]) {\n"
                               "  %p = mat_mul(%x, %w)\n  %y = relu(%p)\n  return y = %y\n}\n";
 static const char renamed[] = "graph @\"h\"(%image: f32[96, 64], %k: f32[64, 48]) {\n"
@@ -48,6 +50,25 @@ TEST(tuned_schedules_go_to_text_and_back) {
   arena_deinit(&a);
 }
 
+// A gain that rounds to 0, or whose text is too long, is left out; the rest of the file stays.
+TEST(tuned_gains_without_a_text_are_left_out) {
+  static const double none[] = {1e-9, 1e300, INFINITY, NAN, -1};
+  for (int i = 0; i < ARRAY_LEN(none); i++) {
+    Arena a;
+    Diag d;
+    TunedSchedule e[ENTRIES];
+    TunedSchedules back;
+    arena_init(&a);
+    diag_init(&d);
+    TunedSchedules s = some(e, &a);
+    e[2].gain = none[i];
+    EXPECT_STATUS(tuned_parse(str_of(tuned_print(&s, &a)), "f", &a, &d, &back), TENON_OK);
+    EXPECT_INT_EQ(back.n, ENTRIES);
+    EXPECT(!tuned_find(&back, e[2].key)->gain);
+    arena_deinit(&a);
+  }
+}
+
 TEST(tuned_schedules_refuse_every_change) {
   Arena a;
   Diag d;
@@ -79,6 +100,10 @@ TEST(tuned_schedules_name_the_line) {
              {"0123456789abcdef0123456789abcdeF", "gemm", "WORKLOAD-KEY"},
              {"0123456789abcdef0123456789abcdef", "gemm # x", "no number"},
              {"0123456789abcdef0123456789abcdef", "gemm # -1", "no number"},
+             {"0123456789abcdef0123456789abcdef", "gemm # 0.0001", "no number"},
+             {"0123456789abcdef0123456789abcdef", "gemm # 1e300", "no number"},
+             {"0123456789abcdef0123456789abcdef", "gemm # inf", "no number"},
+             {"0123456789abcdef0123456789abcdef", "gemm # 1.25", "no number"},
              {"0123456789abcdef0123456789abcdef", "gemm\x01", "ASCII"},
              {"0123456789abcdef0123456789abcdef", "gemm\n0123456789abcdef0123456789abcdef gemm",
               "sorted"}};
