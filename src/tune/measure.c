@@ -15,11 +15,11 @@
 #include "lower/tuned.h"
 #include "targets/cpu.h"
 #include "targets/llvm/codegen.h"
+#include "tune/race.h"
 
 #include <stdlib.h>
 
-enum { SHARED_ITEMS = 24, LONG_NS = 40000, LEAST_ROUNDS = 2, DROP_AFTER = 3, LINE = 64 };
-static const double behind = 1.15, far_behind = 1.5;
+enum { SHARED_ITEMS = 24 };
 
 // ---- building ----
 
@@ -200,22 +200,15 @@ void stage_close(Stage *s) {
 
 // ---- timing ----
 
-static int64_t touch(const void *p, int64_t bytes) {
-  const volatile char *at = p;
-  int64_t sum = 0;
-  for (int64_t i = 0; i < bytes; i += LINE) sum += at[i];
-  return sum;
-}
-
 // Weights are cold, and what was made last is not.
 static void prepare_caches(const Stage *s) {
   int64_t bytes;
   if (!s->cold_bytes) return;
-  touch(s->cold, s->cold_bytes);
+  race_touch(s->cold, s->cold_bytes);
   for (int64_t i = s->m->main->nparams; i < s->task->body->nparams; i++) {
     const Value *v = s->task->in[i];
     if (v->kind == VK_TENSOR && v->dtype != DT_STRING && dtype_bytes(v->dtype, v->n, &bytes))
-      touch(v->data, bytes);
+      race_touch(v->data, bytes);
   }
 }
 
@@ -227,11 +220,7 @@ static tenon_status run_rival(Stage *s, Rival *r) {
   return TENON_OK;
 }
 
-static double least_of(const Rival *r) {
-  int64_t least = INT64_MAX;
-  for (int i = 0; i < r->n; i++) least = MIN(least, r->ns[i]);
-  return (double)least;
-}
+static double least_of(const Rival *r) { return race_least(r->ns, r->n); }
 
 static void drop_slow(Stage *s, double limit) {
   double best = least_of(&s->rival[0]);
@@ -254,13 +243,12 @@ static bool any_left(const Stage *s) {
 tenon_status stage_race(Stage *s, int rounds, int64_t until, bool drop) {
   int64_t ns;
   TRY(tune_run(s->rival[0].session, s->task->in, s->rival[0].room, false, s->m->diag, &ns));
-  s->processor = ns > LONG_NS;
+  s->processor = ns > RACE_LONG_NS;
   for (int k = 0; k < MIN(rounds, TRIAL_SAMPLES) && any_left(s); k++) {
-    if (k >= LEAST_ROUNDS && platform->now() > until) break;
+    if (k >= RACE_LEAST_ROUNDS && platform->now() > until) break;
     for (int64_t i = 0; i < s->n; i++)
       if (!s->rival[i].out) TRY(run_rival(s, &s->rival[i]));
-    if (drop && k == 0) drop_slow(s, far_behind);
-    if (drop && k + 1 >= DROP_AFTER) drop_slow(s, behind);
+    if (drop && race_limit(k + 1) > 0) drop_slow(s, race_limit(k + 1));
   }
   return TENON_OK;
 }
@@ -286,7 +274,7 @@ static tenon_status race_models(TuneModel *m, Session *const *s, int rounds, int
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < 2; i++) TRY(tune_run(s[i], m->in, NULL, true, m->diag, &ns));
   for (int k = 0; k < MIN(rounds, TRIAL_SAMPLES); k++) {
-    if (k >= LEAST_ROUNDS && platform->now() > until) break;
+    if (k >= RACE_LEAST_ROUNDS && platform->now() > until) break;
     TRY(tune_run(s[k & 1], m->in, NULL, true, m->diag, &ns));
     (k & 1 ? t->ns : t->anchor_ns)[k] = ns;
     TRY(tune_run(s[!(k & 1)], m->in, NULL, true, m->diag, &ns));

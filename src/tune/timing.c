@@ -19,11 +19,11 @@
 #include "lower/contract/pack.h"
 #include "runtime/float_mode.h"
 #include "targets/llvm/codegen.h"
+#include "tune/race.h"
 
 #include <stdio.h>
 
-enum { ALIGN = 64, PATTERN = 65521, LONG_NS = 40000, LEAST_ROUNDS = 2, DROP_AFTER = 3, LINE = 64 };
-static const double behind = 1.15, far_behind = 1.5;
+enum { ALIGN = 64, PATTERN = 65521 };
 
 typedef struct Timed {
   LoopKernel *loops;
@@ -246,21 +246,14 @@ static tenon_status make_code(Timing *x, int threads) {
 
 // ---- runs ----
 
-static int64_t touch(const char *p, int64_t bytes) {
-  const volatile char *at = p;
-  int64_t sum = 0;
-  for (int64_t i = 0; i < bytes; i += LINE) sum += at[i];
-  return sum;
-}
-
 // As in measure.c: weights are cold, and what was made last is not.
 static void prepare_caches(const Timing *x) {
   int64_t bytes;
   if (!x->cold) return;
-  touch(x->cold, x->t->cold_bytes);
+  race_touch(x->cold, x->t->cold_bytes);
   for (int64_t i = 0; i < x->t->ntensors; i++)
     if (!x->t->tensor[i].weight && dtype_bytes(x->t->tensor[i].dtype, x->t->tensor[i].n, &bytes))
-      touch(x->data[i], bytes);
+      race_touch(x->data[i], bytes);
 }
 
 static bool run_kernel(const Timing *x, Timed *k, const FrameKernel *f, int64_t *out_ns) {
@@ -294,39 +287,34 @@ static void run_first(Timing *x) {
       if (x->result[r]) memset(x->result[r], 0, (size_t)x->result_bytes[r]);
     if (!run_kernel(x, k, &x->t->kernel[i], &ns)) continue;
     put_hash(x, k);
-    if (!i && x->t->rounds && run_kernel(x, k, &x->t->kernel[i], &ns)) x->processor = ns > LONG_NS;
+    if (!i && x->t->rounds && run_kernel(x, k, &x->t->kernel[i], &ns))
+      x->processor = ns > RACE_LONG_NS;
   }
 }
 
-static double least_of(const FrameTime *t) {
-  int64_t least = INT64_MAX;
-  for (int i = 0; i < t->n; i++) least = MIN(least, t->ns[i]);
-  return (double)least;
-}
-
+static double least_of(const Timed *k) { return race_least(k->time->ns, k->time->n); }
 static bool is_in(const Timed *k) { return k->time->status == TRIAL_OK; }
 
 static void drop_slow(Timing *x, double limit) {
-  double best = least_of(x->kernel[0].time);
+  double best = least_of(&x->kernel[0]);
   for (int64_t i = 1; i < x->t->nkernels; i++)
-    if (is_in(&x->kernel[i])) best = MIN(best, least_of(x->kernel[i].time));
+    if (is_in(&x->kernel[i])) best = MIN(best, least_of(&x->kernel[i]));
   for (int64_t i = 1; i < x->t->nkernels; i++)
-    if (is_in(&x->kernel[i]) && least_of(x->kernel[i].time) > best * limit)
+    if (is_in(&x->kernel[i]) && least_of(&x->kernel[i]) > best * limit)
       x->kernel[i].time->status = TRIAL_SLOW;
 }
 
 static void race(Timing *x) {
   int64_t until = platform->now() + x->t->milliseconds * 1000000, ns = 0;
   for (int64_t r = 0; r < x->t->rounds && is_in(&x->kernel[0]); r++) {
-    if (r >= LEAST_ROUNDS && platform->now() > until) break;
+    if (r >= RACE_LEAST_ROUNDS && platform->now() > until) break;
     for (int64_t i = 0; i < x->t->nkernels; i++) {
       FrameTime *t = x->kernel[i].time;
       if (!is_in(&x->kernel[i])) continue;
       prepare_caches(x);
       if (run_kernel(x, &x->kernel[i], &x->t->kernel[i], &ns)) t->ns[t->n++] = ns;
     }
-    if (x->t->drop && r == 0) drop_slow(x, far_behind);
-    if (x->t->drop && r + 1 >= DROP_AFTER) drop_slow(x, behind);
+    if (x->t->drop && race_limit(r + 1) > 0) drop_slow(x, race_limit(r + 1));
   }
 }
 
