@@ -28,6 +28,7 @@ typedef struct Worker {
   int strikes;
   // of the task that it is at
   FrameTask task;
+  bool unable;                           // it cannot run the default
   int64_t share[FRAME_KERNELS], nshare;  // schedules, by number
   int64_t sent, deadline;
 } Worker;
@@ -208,6 +209,7 @@ typedef struct Round {
   FrameTask all;  // kernel k is schedule of[k] - 1
   const int64_t *of;
   const char *expected;  // hash of the default's results; "": not known
+  const char *unable;    // why a worker cannot run the default; NULL: all can so far
   Trial *out;            // by schedule
   bool *done;            // by kernel
 } Round;
@@ -330,9 +332,11 @@ static tenon_status take_answer(Round *r, Worker *x, Arena *a) {
   }
   lie = implausible(x, &t, took);
   if (!lie) lie = look_at_copy(r, x, &t);
-  if (!lie && t.time[0].status == TRIAL_FAILED)
-    return fail(r->m->diag, TENON_EUNSUPPORTED, NOWHERE, "a worker cannot run the default: %s",
-                t.time[0].why);
+  if (!lie && t.time[0].status == TRIAL_FAILED) {
+    x->unable = true;
+    r->unable = str_copy(a, str_of(t.time[0].why));
+    return TENON_OK;
+  }
   if (!lie) TRY(look_at_hashes(r, x, &t, a, &lie));
   if (lie) {
     drop(r->w, x, lie);
@@ -342,15 +346,18 @@ static tenon_status take_answer(Round *r, Worker *x, Arena *a) {
   return TENON_OK;
 }
 
-// What is not done yet, evenly to all that are there.
+static bool is_able(const Worker *x) { return x->there && !x->unable; }
+
+// What is not done yet, evenly to all that can run the task.
 static int64_t share_out(Round *r) {
-  int64_t left = 0, there = workers_left(r->w), at = 0;
+  int64_t left = 0, there = 0, at = 0;
+  for (int64_t i = 0; i < r->w->n; i++) there += is_able(&r->w->v[i]);
   for (int64_t i = 0; i < r->w->n; i++) r->w->v[i].nshare = 0;
   for (int64_t k = !r->profile; k < r->all.nkernels; k++) left += !r->done[k];
   int64_t each = there ? MIN((left + there - 1) / there, SHARE) : 0;
   for (int64_t k = !r->profile; each && k < r->all.nkernels; k++) {
     if (r->done[k]) continue;
-    while (at < r->w->n && (!r->w->v[at].there || r->w->v[at].nshare == each)) at++;
+    while (at < r->w->n && (!is_able(&r->w->v[at]) || r->w->v[at].nshare == each)) at++;
     if (at == r->w->n) break;
     r->w->v[at].share[r->w->v[at].nshare++] = k;
   }
@@ -367,6 +374,9 @@ static tenon_status measure_all(Round *r, Arena *a) {
       if (!send_share(r, x, a)) x->nshare = 0;
       sent |= x->nshare > 0 || !x->there;
     }
+    if (!sent && r->unable)
+      return fail(r->m->diag, TENON_EUNSUPPORTED, NOWHERE, "no worker can run the default: %s",
+                  r->unable);
     if (!sent) return fail(r->m->diag, TENON_EUNSUPPORTED, NOWHERE, "a task too large for a frame");
     for (int64_t i = 0; i < r->w->n; i++)
       if (r->w->v[i].there && r->w->v[i].nshare) TRY(take_answer(r, &r->w->v[i], a));
@@ -379,6 +389,7 @@ static tenon_status begin_round(Round *r, const char *const *schedule, int64_t n
   TRY(stage_lower(&r->stage, r->m, r->task, schedule, r->profile ? 0 : n, &b));
   TRY(remote_task(&r->stage, &b, &r->all));
   TRY(expect(r->w, r->task, &r->all, a, &r->expected));
+  for (int64_t i = 0; i < r->w->n; i++) r->w->v[i].unable = false;
   r->of = b.of;
   r->done = arena_array(a, bool, b.n + 1);
   for (int64_t i = 0; i < n; i++)

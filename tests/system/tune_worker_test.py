@@ -48,6 +48,7 @@ def spoil(mode, answer):
     if mode == "more": x["kernels"][0]["ns"] *= 5
     if mode == "fewer": x["kernels"].pop()
     if mode == "other": x["task"] += 1
+    if mode == "unable": x["kernels"] = [{**k, "status": "failed", "why": "short of memory", "hash": "", "code_bytes": 0, "ns": []} for k in x["kernels"]]
     if mode == "negative": x["kernels"][0]["ns"] = [-1]
     return json.dumps(x, separators=(",", ":")).encode()
 
@@ -116,8 +117,13 @@ def main():
             if not rc and REASON[mode] not in err: rc, said, err = tune(bad(mode), good, to="with", seconds=6)  # a busy machine
             check(rc == 0 and said["trials"] > 0 and REASON[mode] in err and said["workers_dropped"] == 1, f"{mode}: {err.strip()[-150:]}")
             check(outputs("--tuned", at("with")) == plain, f"{mode}: the same bits")
-        rc, _, err = tune("false", "exit 3", to="none")
-        check(rc == 1 and "no worker is left" in err and not os.path.exists(at("none")), f"no worker: {err.strip()[-150:]}")
+        rc, said, err = tune(bad("unable"), good, to="with")
+        check(rc == 0 and said["trials"] > 0 and not said["workers_dropped"], f"one that cannot run the default leaves its share to the other: {err.strip()[-150:]}")
+        check(outputs("--tuned", at("with")) == plain, "the same bits without it")
+        rc, said, err = tune(bad("unable"), to="none")
+        check(rc == 0 and not said["kernels"], f"nobody can: {err.strip()[-150:]}")
+        rc, _, err = tune("false", "exit 3", to="none2")
+        check(rc == 1 and "no worker is left" in err and not os.path.exists(at("none2")), f"no worker: {err.strip()[-150:]}")
 
         p = subprocess.Popen([TENON, "tune", "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         read_frame(p.stdout)
