@@ -46,7 +46,7 @@ bool template_suits(const Template *t, const LowerTarget *target, const char **w
   return !*why;
 }
 
-static bool takes_kind(const Template *t, const Node *fused) {
+bool template_takes(const Template *t, const Node *fused) {
   return t->kinds >> ((const fused_attrs *)fused->attrs)->kind & 1;
 }
 
@@ -161,7 +161,7 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
   const char *why;
   if (!template_suits(t, &lo->target, &why)) return refuse(lo, why);
   begin_template(t, lo);
-  const char *other = takes_kind(t, fused)
+  const char *other = template_takes(t, fused)
                           ? NULL
                           : str_printf(lo->arena, "the kernel is of the kind %s",
                                        fused_kind_name[((const fused_attrs *)fused->attrs)->kind]);
@@ -266,7 +266,7 @@ static tenon_status lower_chosen(Lowering *lo, const Node *fused, Lowered *out) 
   const char *why;
   for (int i = 0; i < template_count; i++) {
     const Template *t = &template_table[i];
-    if (!template_suits(t, &lo->target, &why) || !takes_kind(t, fused)) continue;
+    if (!template_suits(t, &lo->target, &why) || !template_takes(t, fused)) continue;
     if (try_template(t, lo, fused, out) == TAKEN) return TENON_OK;
   }
   return TENON_EUNSUPPORTED;
@@ -300,7 +300,7 @@ static const char *try_measured(Lowering *lo, const Node *fused, const char *sch
     return str_printf(lo->arena, "it would change the order of sums, for which %s was chosen",
                       schedule_name(lo->arena, *chosen));
   if (!template_suits(given.t, &lo->target, &why)) return why;
-  if (!takes_kind(given.t, fused)) return "its template does not take kernels of this kind";
+  if (!template_takes(given.t, fused)) return "its template does not take kernels of this kind";
   int64_t ntried = lo->tried.n;
   begin_template(given.t, lo);
   Outcome r = try_guarded(given.t, lo, fused, &given, out);

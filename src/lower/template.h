@@ -62,5 +62,6 @@ extern const int template_count;
 const Template *template_find(const char *name);  // NULL: there is none
 // Whether the target has what it needs; else *why.
 bool template_suits(const Template *t, const LowerTarget *target, const char **why);
+bool template_takes(const Template *t, const Node *fused);  // kernels of this kind
 
 #endif

@@ -2,7 +2,8 @@
 //
 // Each field takes the values of a ladder: near ones, multiples, powers of two and what its range
 // begins with.  A changed field is tried twice: with all other fields kept, and with all other
-// fields left to `choose`.  Then pairs of changes that are legal alone are drawn at random.
+// fields left to `choose`.  Then pairs of changes that are legal alone are drawn at random.  Where
+// sums may be reordered, every other template that matches gives its own choice.
 //
 // Needs:      a task; schedules with every field.
 // Guarantees: each draft is in the ranges of its fields and `legal`; whether it can be built, the
@@ -25,7 +26,8 @@ typedef struct Drafter {
   Lowering lo;
   const Template *tp;
   void *match;
-  const void *from, *dflt;  // fields
+  const void *from;
+  ScheduleGiven dflt;
 } Drafter;
 
 // ---- features ----
@@ -70,7 +72,7 @@ bool draft_features(const char *dflt, const char *schedule, Arena *a, double *x)
 static bool keeps_order(const Drafter *d, const void *fields) {
   for (int i = 0; i < d->tp->code->nfields; i++) {
     const ScheduleField *f = &d->tp->code->field[i];
-    if (f->effect == EFFECT_ORDER && schedule_value(f, fields) != schedule_value(f, d->dflt))
+    if (f->effect == EFFECT_ORDER && schedule_value(f, fields) != schedule_value(f, d->dflt.fields))
       return false;
   }
   return true;
@@ -85,16 +87,22 @@ static bool is_legal(Drafter *d, const void *fields) {
   return !c->legal || c->legal(d->match, &d->lo.target, fields, &why);
 }
 
+// Its text; NULL: it was seen, or there are enough.
+static const char *fresh(Drafter *d, const Template *tp, const void *fields) {
+  Schedule s = {tp, arena_dup(d->a, fields, MAX(tp->code->bytes, 1))};
+  const char *text = schedule_text(d->a, s);
+  if (strmap_has(d->seen, str_of(text)) || d->out->n >= DRAFT_MOST) return NULL;
+  strmap_put(d->seen, str_of(str_copy(d->seen->arena, str_of(text))), d->seen);
+  return text;
+}
+
 static void add(Drafter *d, const void *fields) {
   const TemplateCode *c = d->tp->code;
-  Schedule s = {d->tp, arena_dup(d->a, fields, MAX(c->bytes, 1))};
-  const char *text = schedule_text(d->a, s);
-  if (strmap_has(d->seen, str_of(text)) || d->out->n >= DRAFT_MOST) return;
-  strmap_put(d->seen, str_of(str_copy(d->seen->arena, str_of(text))), d->seen);
-  Draft x = {.schedule = text};
+  Draft x = {.schedule = fresh(d, d->tp, fields)};
+  if (!x.schedule) return;
   for (int i = 0; i < c->nfields; i++)
     x.nchanged += schedule_value(&c->field[i], fields) != schedule_value(&c->field[i], d->from);
-  features(d->tp, fields, d->dflt, x.x);
+  if (d->tp == d->dflt.t) features(d->tp, fields, d->dflt.fields, x.x);
   vec_push(d->a, d->out, x);
 }
 
@@ -113,15 +121,15 @@ static bool try_kept(Drafter *d, const ScheduleField *f, int64_t v) {
 
 // With the fields in `set` given, and the others chosen around them.  `choose` may raise where it
 // was never asked for such values.
-static bool choose_guarded(Drafter *d, const ScheduleGiven *g, void *fields) {
+static bool choose_guarded(Drafter *d, const ScheduleGiven *g, void **match, void *fields) {
   static _Thread_local Diag quiet;
   volatile bool ok = false;
   Trap t;
   diag_init(&quiet);
   trap_enter(&t, &quiet);
   if (setjmp(t.env) == 0) {
-    void *match = d->tp->code->match(&d->lo, d->t->node);  // of its own: `choose` may change it
-    ok = match && d->tp->code->choose(match, &d->lo.target, g, fields);
+    *match = g->t->code->match(&d->lo, d->t->node);  // of its own: `choose` may change it
+    ok = *match && (!g->t->code->choose || g->t->code->choose(*match, &d->lo.target, g, fields));
   }
   trap_leave(&t);
   if (t.status && t.status != TENON_EINTERNAL) trap_again(t.status, quiet.text);
@@ -130,14 +138,14 @@ static bool choose_guarded(Drafter *d, const ScheduleGiven *g, void *fields) {
 
 static void try_chosen(Drafter *d, int i, int64_t v) {
   const TemplateCode *c = d->tp->code;
-  void *given = copy_of(d, d->dflt), *fields = copy_of(d, d->dflt);
+  void *given = copy_of(d, d->from), *fields = copy_of(d, d->from), *match;
   ScheduleGiven g = {.t = d->tp, .set = 1u << i, .fields = given};
   if (!c->choose) return;
   schedule_put_value(&c->field[i], given, v);
   for (int k = 0; k < c->nfields && !d->rules->reorder; k++)
     if (c->field[k].effect == EFFECT_ORDER) g.set |= 1u << k;
   memset(fields, 0, (size_t)MAX(c->bytes, 1));
-  if (!choose_guarded(d, &g, fields)) return;
+  if (!choose_guarded(d, &g, &match, fields)) return;
   schedule_keep(&g, fields);
   if (is_legal(d, fields)) add(d, fields);
 }
@@ -230,20 +238,37 @@ static void draft_all(Drafter *d) {
   draft_pairs(d, change.v, change.n);
 }
 
+// ---- other templates ----
+
+static void draft_other(Drafter *d, const Template *tp) {
+  const TemplateCode *c = tp->code;
+  const char *why;
+  void *match, *fields = arena_array(d->a, char, MAX(c->bytes, 1));
+  ScheduleGiven g = {.t = tp, .fields = arena_array(d->a, char, MAX(c->bytes, 1))};
+  if (!template_suits(tp, &d->lo.target, &why) || !template_takes(tp, d->t->node)) return;
+  if (!choose_guarded(d, &g, &match, fields)) return;
+  for (int i = 0; i < c->nfields; i++)
+    if (!schedule_in_range(&c->field[i], fields)) return;
+  if (c->legal && !c->legal(match, &d->lo.target, fields, &why)) return;
+  Draft x = {.schedule = fresh(d, tp, fields), .nchanged = 1, .other = true};
+  if (x.schedule) vec_push(d->a, d->out, x);
+}
+
 tenon_status draft_near(TuneModel *m, const TuneTask *t, const char *from, const DraftRules *rules,
                         StrMap *seen, Arena *a, DraftList *out) {
   Drafter d = {.m = m, .t = t, .rules = rules, .seen = seen, .a = a, .out = out};
-  ScheduleGiven f, dflt;
+  ScheduleGiven f;
   const char *why;
   d.lo = (Lowering){.g = m->g, .arena = a, .target = m->target, .diag = m->diag};
-  if (!parse(a, from, &f) || !parse(a, t->dflt, &dflt))
+  if (!parse(a, from, &f) || !parse(a, t->dflt, &d.dflt))
     return fail(m->diag, TENON_EINVAL, NOWHERE, "'%s' is no whole schedule", from);
-  if (f.t != dflt.t || !template_suits(f.t, &m->target, &why)) return TENON_OK;
+  if (f.t != d.dflt.t && !rules->reorder) return TENON_OK;
+  if (!template_suits(f.t, &m->target, &why)) return TENON_OK;
   d.tp = f.t;
   d.from = f.fields;
-  d.dflt = dflt.fields;
   strmap_put(seen, str_of(str_copy(seen->arena, str_of(from))), seen);
-  if (!f.t->code->nfields || !(d.match = f.t->code->match(&d.lo, t->node))) return TENON_OK;
-  draft_all(&d);
+  for (int i = 0; rules->reorder && i < template_count; i++)
+    if (&template_table[i] != f.t) draft_other(&d, &template_table[i]);
+  if (f.t->code->nfields && (d.match = f.t->code->match(&d.lo, t->node))) draft_all(&d);
   return TENON_OK;
 }

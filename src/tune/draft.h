@@ -1,7 +1,8 @@
 // draft.h -- which other schedules a task may have: legal ones, without building any.
 //
 // A draft differs from a schedule that is at hand in a few fields.  With `reorder` unset it keeps
-// the template and every ORDER field of the default, so that results keep their bits.
+// the template and every ORDER field of the default, so that results keep their bits.  With it,
+// each other template that takes the kernel gives a draft, with the fields that it would choose.
 #ifndef TENON_TUNE_DRAFT_H
 #define TENON_TUNE_DRAFT_H
 
@@ -12,8 +13,9 @@ enum { DRAFT_MOST = 4096, DRAFT_FEATURES = 4 * SCHEDULE_FIELDS };
 
 typedef struct Draft {
   const char *schedule;      // "gemm rows=14 ...", every field
-  int nchanged;              // fields that differ from the one at hand
-  double x[DRAFT_FEATURES];  // how it differs from the default (rank.h)
+  int nchanged;              // fields that differ from the one at hand; of another template 1
+  bool other;                // of another template than the one at hand
+  double x[DRAFT_FEATURES];  // how it differs from the default (rank.h); of another template 0
 } Draft;
 typedef struct DraftList {
   Draft *v;

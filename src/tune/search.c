@@ -121,7 +121,7 @@ static int64_t pick_drafts(Search *s, const TuneTask *t, TaskState *st, const Dr
   int64_t n = 0, most = batch_size(s, t), near = 0;
   rank_predict(template_sums(s, t->dflt), &st->own, d, a, y);
   for (int64_t i = 0; i < d->n; i++)
-    v[i] = (Scored){&d->v[i], y[i],
+    v[i] = (Scored){&d->v[i], d->v[i].other ? -HUGE_VAL : y[i],  // few, of which nothing is known
                     hash_bytes(d->v[i].schedule, (int64_t)strlen(d->v[i].schedule),
                                s->o->seed + (uint64_t)st->rounds)};
   qsort(v, (size_t)d->n, sizeof *v, by_prediction);

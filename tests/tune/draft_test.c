@@ -96,6 +96,50 @@ TEST(tune_drafts_keep_the_order_of_sums) {
   free(o);
 }
 
+static const char depthwise[] =
+    "graph @\"g\"(%x: f32[1, 64, 28, 28], %w: f32[64, 1, 3, 3]) {\n"
+    "  %y = conv(%x, %w) group=64 pads=[1, 1, 1, 1]\n  return y = %y\n}\n";
+
+// Every template that takes the kernel is among the drafts of --reorder, as it would choose itself;
+// from a schedule of another template the search goes on, and the default is a draft again.
+TEST(tune_drafts_other_templates) {
+  if (!target_available(target_find("cpu"))) return;
+  Opened *o = calloc(1, sizeof *o);
+  arena_init(&o->a);
+  EXPECT_STATUS(open_model(o, depthwise), TENON_OK);
+  int64_t others = 0, takers = 0;
+  for (int64_t i = 0; i < o->m.ntasks; i++) {
+    const TuneTask *t = &o->m.task[i];
+    DraftList kept = drafts(o, t, false), any = drafts(o, t, true);
+    for (int64_t k = 0; k < kept.n; k++) EXPECT(!kept.v[k].other);
+    for (int64_t k = 0; k < any.n; k++) {
+      Lowered lw;
+      ScheduleRule rule;
+      if (!any.v[k].other) continue;
+      others++;
+      EXPECT_STATUS(
+          schedule_rule_parse(&o->a, str_printf(&o->a, "*=%s", any.v[k].schedule), &o->d, &rule),
+          TENON_OK);
+      Lowering lo = {
+          .g = o->m.g, .arena = &o->a, .target = o->m.target, .diag = &o->d, .forced = &rule};
+      if (lower_kernel(&lo, t->node, &lw)) continue;  // the builder may still refuse it
+      takers++;
+      EXPECT_STR_EQ(schedule_text(&o->a, lw.schedule), any.v[k].schedule);
+      DraftList back = {0};
+      StrMap seen;
+      DraftRules rules = {.reorder = true, .seed = 1, .pairs = 10};
+      strmap_init(&seen, &o->a);
+      EXPECT_STATUS(draft_near(&o->m, t, any.v[k].schedule, &rules, &seen, &o->a, &back), TENON_OK);
+      bool found = false;
+      for (int64_t b = 0; b < back.n; b++) found |= !strcmp(back.v[b].schedule, t->dflt);
+      EXPECT(found);
+    }
+  }
+  EXPECT(others > 0 && takers > 0);
+  close_model(o);
+  free(o);
+}
+
 // A rule gives what a draft of the same change is; one that no kernel can have leaves it alone.
 TEST(tune_residual_rules_reach_kernels) {
   if (!target_available(target_find("cpu"))) return;
