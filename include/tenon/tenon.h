@@ -617,10 +617,12 @@ typedef struct tenon_tune_options {
   int32_t reorder;      /* 1: sums may be formed in another order, which changes bits */
   int32_t fresh;        /* 1: what earlier runs found is not used */
   uint64_t seed;
+  const char *objective; /* "time" (NULL), "energy" or "edp", their product: by the machine's meter.
+                            EUNSUPPORTED: it has none */
 } tenon_tune_options;
 
 typedef struct tenon_tune_info {
-  double gain; /* the model's time with default schedules over that with the tuned ones */
+  double gain; /* the model's time (or energy) with default schedules over that with tuned ones */
   int64_t kernels, tasks; /* distinct kernels with a schedule in the file; all of the model */
   int64_t trials;
 } tenon_tune_info;

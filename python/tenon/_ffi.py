@@ -429,6 +429,7 @@ class TuneOptions(C.Structure):
         ("reorder", C.c_int32),
         ("fresh", C.c_int32),
         ("seed", C.c_uint64),
+        ("objective", C.c_char_p),
     ]
 
 

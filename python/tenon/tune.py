@@ -30,12 +30,14 @@ def tune(
     reorder: bool = False,
     fresh: bool = False,
     seed: int = 0,
+    objective: str = "time",
 ) -> Tuned:
     """Measures other schedules of the model's kernels, and writes the faster ones to `output`.
 
     The program `tenon-tune` does the work, as `tenon tune` on the command line.  `database` is a file; "none" does
     without; None is the user's own.  `inputs` is an `.npz` with inputs by name; without it they are random.  With
-    `reorder` results may have other bits.
+    `reorder` results may have other bits.  `objective` is "time", "energy" or "edp", their product, by this
+    machine's meter.
 
     >>> t = tenon.tune("model.onnx", "model.schedules")  # doctest: +SKIP
     >>> m = tenon.compile("model.onnx", target="cpu", tuned=t.path)  # doctest: +SKIP
@@ -50,6 +52,7 @@ def tune(
         reorder=reorder,
         fresh=fresh,
         seed=seed,
+        objective=text(objective),
     )
     info, error = _ffi.TuneInfo(), _ffi.Error()
     check(_ffi.lib.tenon_tune(_ffi.encode(model), _ffi.encode(output), C.byref(options), C.byref(info), C.byref(error)), error)

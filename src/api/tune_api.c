@@ -39,6 +39,7 @@ static void add_all(Arguments *a, const char *program, const char *model, const 
   add_option(a, "output", output);
   add_option(a, "db", o->database);
   add_option(a, "inputs", o->inputs);
+  add_option(a, "objective", o->objective);
   if (o->seconds > 0) add_option(a, "time", str_printf(a->arena, "%.17gs", o->seconds));
   if (o->threads) add_option(a, "threads", str_printf(a->arena, "%d", (int)o->threads));
   if (o->seed) add_option(a, "seed", str_printf(a->arena, "%llu", (unsigned long long)o->seed));

@@ -9,6 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/opt.h"
 #include "cli/run/overrides.h"
+#include "energy/window.h"
 #include "lower/tuned.h"
 #include "tune/db.h"
 #include "tune/records.h"
@@ -37,6 +38,9 @@ typedef struct Tune {
   int64_t run;  // in the database
   double best_shown;
   Workers *workers;
+  TrialPhase objective;  // what confirms
+  Meter meter;
+  bool metered;            // the meter is open
   int64_t dropped;         // workers that were told of
   double gain_by_kernels;  // of the model, which workers do not run
 } Tune;
@@ -119,6 +123,10 @@ static int64_t count_trials(const Tune *t) {
   return n;
 }
 
+static const char *objective(const Tune *t) {
+  return t->objective == TRIAL_CONFIRM ? "time" : trial_phase_name[t->objective];
+}
+
 static void print_text(Tune *t, const TunedSchedules *s, double seconds) {
   Cli *c = t->cli;
   fprintf(stderr, "%s", isatty(2) ? "\r\033[K" : "");
@@ -137,8 +145,13 @@ static void print_text(Tune *t, const TunedSchedules *s, double seconds) {
               s->entry[i].schedule);
   }
   if (s->n > TASKS_SHOWN) fprintf(stderr, "  and %lld more\n", (long long)s->n - TASKS_SHOWN);
-  fprintf(stderr, "the model: %.3f of the default's speed%s, with %lld tuned kernels\n",
-          model_gain(t, s), model_was_run(t) ? "" : " by its kernels' times", (long long)s->n);
+  if (t->m.confirm == TRIAL_CONFIRM)
+    fprintf(stderr, "the model: %.3f of the default's speed%s, with %lld tuned kernels\n",
+            model_gain(t, s), model_was_run(t) ? "" : " by its kernels' times", (long long)s->n);
+  else
+    fprintf(stderr, "the model: the default takes %.3f of its %s, with %lld tuned kernels (%s)\n",
+            model_gain(t, s), t->m.confirm == TRIAL_EDP ? "energy-delay product" : "energy",
+            (long long)s->n, t->meter.row->name);
 }
 
 // Of this process and of the code generators that have ended.
@@ -172,6 +185,8 @@ static void print_json(Tune *t, const TunedSchedules *s, double seconds) {
   json_i64(&w, t->m.nleft);
   json_key(&w, "run");
   json_i64(&w, t->run);
+  json_key(&w, "objective");
+  json_cstr(&w, objective(t));
   json_key_f64(&w, "gain", model_gain(t, s));
   json_key(&w, "model_was_run");
   json_bool(&w, model_was_run(t));
@@ -224,9 +239,27 @@ static tenon_status open_workers(Tune *t) {
   return TENON_OK;
 }
 
+// Before anything is read, so that a machine without a meter says so at once.
+static tenon_status open_meter(Tune *t, double *out_idle_watts) {
+  const char *root = getenv("TENON_SYSFS");
+  TRY(meter_open(&t->meter, root ? root : "", false, &t->cli->diag));
+  t->metered = true;
+  return energy_at_rest(&t->meter, &t->cli->diag, out_idle_watts);
+}
+
+static bool read_objective(const char *text, TrialPhase *out) {
+  *out = TRIAL_CONFIRM;
+  if (!strcmp(text, "time")) return true;
+  for (*out = TRIAL_ENERGY; *out < TRIAL_PHASES; ++*out)
+    if (!strcmp(text, trial_phase_name[*out])) return true;
+  return false;
+}
+
 static tenon_status read_all(Tune *t) {
   Cli *c = t->cli;
+  double idle_watts = 0;
   TRY(model_need_supported(t->model, &c->diag));
+  if (t->objective != TRIAL_CONFIRM) TRY(open_meter(t, &idle_watts));
   run_init(&t->held, NULL, &c->diag);
   t->held.seed = t->in.seed;
   t->held.max_bytes = machine_memory();
@@ -238,7 +271,10 @@ static tenon_status read_all(Tune *t) {
                      .run = &t->held,
                      .in = t->in.value,
                      .threads = (int)opt_int(c, OPT_tune_threads, 0),
-                     .reorder = opt_given(c, OPT_tune_reorder)};
+                     .reorder = opt_given(c, OPT_tune_reorder),
+                     .confirm = t->objective,
+                     .meter = &t->meter,
+                     .idle_watts = idle_watts};
   TRY(opt_compile(c, &t->m.o));
   t->m.o.target = target_find("cpu");
   t->m.o.sizes = &t->in.dims;
@@ -295,6 +331,12 @@ static int tune_model(Cli *c) {
                            .stop = &stop,
                            .round = after_round,
                            .ctx = t};
+  const char *what = opt_text(c, OPT_tune_objective, "time");
+  if (!read_objective(what, &t->objective))
+    return cli_usage(c, "tune: --objective %s: it is time, energy or edp", what);
+  if (t->objective != TRIAL_CONFIRM && (c->opt[OPT_tune_worker].count || t->search.survey))
+    return cli_usage(c, "tune: --objective takes this machine's meter: not with --%s",
+                     t->search.survey ? "survey" : "worker");
   const char *time = opt_text(c, OPT_tune_time, "60s");
   if (!read_seconds(time, &t->search.seconds))
     return cli_usage(c, "tune: --time %s: it takes 1 second to 7 days, such as 60s or 5m", time);
@@ -318,6 +360,7 @@ static int tune_model(Cli *c) {
   tune_close(&t->m);
   db_close(t->db);
   workers_close(t->workers);
+  if (t->metered) meter_close(&t->meter);
   for (int64_t i = 0; i < t->files.n; i++) file_close(&t->files.v[i]);
   model_free(t->model);
   return rc;

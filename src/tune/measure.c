@@ -12,6 +12,7 @@
 #include "tune/measure.h"
 
 #include "base/platform.h"
+#include "energy/window.h"
 #include "lower/tuned.h"
 #include "targets/cpu.h"
 #include "targets/llvm/codegen.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 
 enum { SHARED_ITEMS = 24 };
+static const double window_seconds = 0.25;  // counters rise every millisecond or so
 
 // ---- building ----
 
@@ -253,6 +255,56 @@ tenon_status stage_race(Stage *s, int rounds, int64_t until, bool drop) {
   return TENON_OK;
 }
 
+// ---- energy ----
+
+// A run above what the machine takes at rest, in the unit of TuneModel.confirm; 0: not above it.
+static int64_t cost_of(const TuneModel *m, const EnergyWindow *w) {
+  double joules = (w->joules - m->idle_watts * w->seconds) / (double)w->runs;
+  double cost =
+      m->confirm == TRIAL_EDP ? joules * w->seconds / (double)w->runs * 1e15 : joules * 1e9;
+  return cost >= 1 && cost < 1e18 ? (int64_t)cost : 0;
+}
+
+typedef struct Repeated {
+  TuneModel *m;
+  Session *session;
+  Value *const *in;
+  const ResultRoom *room;
+} Repeated;
+
+static tenon_status repeat(void *ctx) {
+  Repeated *r = ctx;
+  int64_t ns;
+  return tune_run(r->session, r->in, r->room, true, r->m->diag, &ns);
+}
+
+static tenon_status cost_of_runs(Repeated *r, int64_t *out) {
+  EnergyWindow w;
+  *out = 0;
+  TRY(energy_window(r->m->meter, window_seconds, repeat, r, r->m->diag, &w));
+  *out = cost_of(r->m, &w);
+  return TENON_OK;
+}
+
+// A round in which a window does not rise above the machine at rest says nothing of any.
+tenon_status stage_energy(Stage *s, int rounds, int64_t until) {
+  int64_t *cost = arena_array(&s->arena, int64_t, s->n);
+  for (int k = 0; k < MIN(rounds, TRIAL_SAMPLES) && any_left(s); k++) {
+    bool sound = true;
+    if (k >= RACE_LEAST_ROUNDS && platform->now() > until) break;
+    for (int64_t i = 0; i < s->n; i++) {
+      Rival *x = &s->rival[i];
+      Repeated r = {s->m, x->session, s->task->in, x->room};
+      if (x->out) continue;
+      TRY(cost_of_runs(&r, &cost[i]));
+      sound &= cost[i] > 0;
+    }
+    for (int64_t i = 0; sound && i < s->n; i++)
+      if (!s->rival[i].out) s->rival[i].ns[s->rival[i].n++] = cost[i];
+  }
+  return TENON_OK;
+}
+
 void stage_trial(const Stage *s, int64_t i, TrialPhase phase, Trial *out) {
   const Rival *r = &s->rival[i];
   *out = (Trial){.phase = (uint8_t)phase,
@@ -268,18 +320,25 @@ void stage_trial(const Stage *s, int64_t i, TrialPhase phase, Trial *out) {
 
 // ---- the whole model ----
 
+static tenon_status sample_model(TuneModel *m, Session *s, int64_t *out) {
+  Repeated r = {m, s, m->in, NULL};
+  if (m->confirm != TRIAL_CONFIRM) return cost_of_runs(&r, out);
+  return tune_run(s, m->in, NULL, true, m->diag, out);
+}
+
 static tenon_status race_models(TuneModel *m, Session *const *s, int rounds, int64_t until,
                                 Trial *t) {
   int64_t ns;
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < 2; i++) TRY(tune_run(s[i], m->in, NULL, true, m->diag, &ns));
   for (int k = 0; k < MIN(rounds, TRIAL_SAMPLES); k++) {
+    int64_t cost[2];
     if (k >= RACE_LEAST_ROUNDS && platform->now() > until) break;
-    TRY(tune_run(s[k & 1], m->in, NULL, true, m->diag, &ns));
-    (k & 1 ? t->ns : t->anchor_ns)[k] = ns;
-    TRY(tune_run(s[!(k & 1)], m->in, NULL, true, m->diag, &ns));
-    (k & 1 ? t->anchor_ns : t->ns)[k] = ns;
-    t->n = k + 1;
+    TRY(sample_model(m, s[k & 1], &cost[k & 1]));
+    TRY(sample_model(m, s[!(k & 1)], &cost[!(k & 1)]));
+    if (cost[0] <= 0 || cost[1] <= 0) continue;
+    t->anchor_ns[t->n] = cost[0];
+    t->ns[t->n++] = cost[1];
   }
   return TENON_OK;
 }

@@ -47,6 +47,9 @@ MUST_USE tenon_status stage_open(Stage *s, TuneModel *m, const TuneTask *t,
 // Runs all, one after another: `rounds` times, or until the time is over (but at least twice). With
 // `drop` those that are far behind leave after some rounds.
 MUST_USE tenon_status stage_race(Stage *s, int rounds, int64_t until, bool drop);
+// Runs all, one after another, each for a part of a second: `rounds` times, or until the time is
+// over (but at least twice).  Samples are in the unit of TuneModel.confirm.
+MUST_USE tenon_status stage_energy(Stage *s, int rounds, int64_t until);
 void stage_trial(const Stage *s, int64_t i, TrialPhase phase, Trial *out);
 void stage_close(Stage *s);
 

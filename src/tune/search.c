@@ -29,15 +29,17 @@ enum {
   RANDOM = 3,
   BATCH = RANKED + NEIGHBOURS + RANDOM,
   CONFIRMED = 2,
+  METERED = 4,  // by energy: the fastest, and such as are as fast as the default
   RACE_ROUNDS = 9,
   CONFIRM_ROUNDS = 25,
   MODEL_ROUNDS = 41,
+  ENERGY_ROUNDS = 9,
   PAIRS = 600,
   LEAST_RUNS = 3,  // of each schedule of a round
   STALE = 6,       // rounds without a gain, after which a task is done
 };
 static const double first_hope = 0.12, fades = 0.55, better = 0.985, model_share = 0.12,
-                    round_share = 0.06, round_seconds = 2;
+                    round_share = 0.06, round_seconds = 2, energy_seconds = 15, as_fast = 1.03;
 static const int64_t batch_bytes = (int64_t)192 << 20;
 
 typedef struct TaskState {
@@ -170,6 +172,7 @@ static tenon_status choose_batch(Search *s, int64_t i, Arena *a, const char **pi
 static void learn(Search *s, int64_t i, const Trial *t, Arena *a) {
   double x[DRAFT_FEATURES], gain = trial_gain(t);
   if (gain <= 0 || t->status == TRIAL_WRONG || t->status == TRIAL_FAILED) return;
+  if (!trial_is_time(t)) return;
   if (!draft_features(t->dflt, t->schedule, a, x)) return;
   double y = fmax(-1, fmin(1, -log(gain)));
   rank_add(template_sums(s, t->dflt), x, y);
@@ -186,13 +189,21 @@ static int by_ratio(const void *x, const void *y) {
   return (a->ratio > b->ratio) - (a->ratio < b->ratio);
 }
 
+// So long from now, or the end of the search if that is earlier.
+static int64_t in_seconds(const Search *s, double seconds) {
+  return MIN(s->end, platform->now() + (int64_t)(seconds * 1e9));
+}
+
 static tenon_status measure_here(Search *s, int64_t i, const char *const *pick, int64_t n,
                                  TrialPhase phase, Trial *out) {
   Stage stage;
   bool quick = phase == TRIAL_RACE;
   int64_t until = platform->now() + (int64_t)(round_time(s) * 1e9);
   tenon_status status = stage_open(&stage, s->m, &s->m->task[i], pick, n, quick);
-  if (!status) status = stage_race(&stage, quick ? RACE_ROUNDS : CONFIRM_ROUNDS, until, quick);
+  if (!status && (quick || phase == TRIAL_CONFIRM))
+    status = stage_race(&stage, quick ? RACE_ROUNDS : CONFIRM_ROUNDS, until, quick);
+  else if (!status)
+    status = stage_energy(&stage, ENERGY_ROUNDS, in_seconds(s, energy_seconds));
   for (int64_t k = 0; !status && k < n; k++) stage_trial(&stage, k + 1, phase, &out[k]);
   stage_close(&stage);
   return status;
@@ -228,9 +239,9 @@ static tenon_status race(Search *s, int64_t i, const char *const *pick, int64_t 
 }
 
 static tenon_status confirm(Search *s, int64_t i, const char *const *pick, int64_t n) {
-  Trial t[CONFIRMED];
+  Trial t[METERED];
   TaskState *st = &s->state[i];
-  TRY(measure(s, i, pick, n, TRIAL_CONFIRM, t));
+  TRY(measure(s, i, pick, n, s->m->confirm, t));
   for (int64_t k = 0; k < n; k++)
     if (trial_wins(&t[k])) st->confirmed = MAX(st->confirmed, trial_gain(&t[k]));
   return TENON_OK;
@@ -239,12 +250,13 @@ static tenon_status confirm(Search *s, int64_t i, const char *const *pick, int64
 // What a round found, if it is better than what there was.
 static tenon_status confirm_best(Search *s, int64_t i, const Winner *win, int64_t nwins) {
   TaskState *st = &s->state[i];
-  const char *pick[CONFIRMED];
-  int64_t n = 0;
-  for (int64_t k = 0; k < nwins && n < CONFIRMED; k++)
-    if (win[k].ratio < MIN(st->ratio, 1) * better) pick[n++] = win[k].schedule;
+  const char *pick[METERED];
+  int64_t n = 0, most = s->m->confirm == TRIAL_CONFIRM ? CONFIRMED : METERED;
+  double limit = s->m->confirm == TRIAL_CONFIRM ? MIN(st->ratio, 1) * better : as_fast;
+  for (int64_t k = 0; k < nwins && n < most; k++)
+    if (win[k].ratio < limit) pick[n++] = win[k].schedule;
   if (!n) return TENON_OK;
-  if (!s->o->survey) {
+  if (!s->o->survey && win[0].ratio < MIN(st->ratio, 1) * better) {
     st->best = str_copy(s->m->arena, str_of(pick[0]));
     st->ratio = win[0].ratio;
   }

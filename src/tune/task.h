@@ -9,7 +9,9 @@
 
 #include "base/machine.h"
 #include "compile/compile.h"
+#include "energy/meter.h"
 #include "runtime/session.h"
+#include "tune/trial.h"
 
 typedef struct TuneTask {
   const char *key, *workload, *label;
@@ -29,12 +31,15 @@ typedef struct TuneModel {
   CompileOptions o;  // for the target cpu, without schedules
   Arena *arena;
   Diag *diag;
-  Run *run;      // holds the inputs, and what kernels read
-  Value **in;    // of the model
-  int threads;   // of what is timed
-  bool reorder;  // schedules may form sums in another order
-  bool remote;   // workers time the kernels: nothing runs here, and tasks have no values or times
-  Body *main;    // of the model
+  Run *run;            // holds the inputs, and what kernels read
+  Value **in;          // of the model
+  int threads;         // of what is timed
+  bool reorder;        // schedules may form sums in another order
+  TrialPhase confirm;  // what decides: TRIAL_CONFIRM (time), TRIAL_ENERGY or TRIAL_EDP
+  Meter *meter;        // of the latter two
+  double idle_watts;   // that the machine takes at rest
+  bool remote;  // workers time the kernels: nothing runs here, and tasks have no values or times
+  Body *main;   // of the model
   MemPlan *plan;
   Machine machine;
   LowerTarget target;

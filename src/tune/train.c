@@ -117,7 +117,7 @@ static Task **read_tasks(const Records *r, Arena *a, int64_t *out_n) {
   for (int64_t i = 0; i < r->nruns; i++)
     for (int64_t k = 0; k < r->log[i].n; k++) {
       const Trial *t = r->log[i].v[k];
-      if (t->phase == TRIAL_MODEL || r->run[i].reorder) continue;
+      if (!trial_is_time(t) || r->run[i].reorder) continue;
       Task *x = task_of(&map, r->run[i].machine, t, a);
       if (!x->listed && x->given.t) vec_push(a, &all, x);
       x->listed = true;

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-const char *const trial_phase_name[TRIAL_PHASES] = {"race", "confirm", "model"};
+const char *const trial_phase_name[TRIAL_PHASES] = {"race", "confirm", "model", "energy", "edp"};
 const char *const trial_status_name[TRIAL_STATUSES] = {"ok", "slow", "failed", "wrong"};
 
 static const double least_gain = 1.015, least_sure = 1.0, tie = 1.01;
@@ -39,9 +39,11 @@ static double quantile(const Trial *t, int quarter) {
 double trial_gain(const Trial *t) { return quantile(t, 2); }
 double trial_sure_gain(const Trial *t) { return quantile(t, 1); }
 
+bool trial_is_time(const Trial *t) { return t->phase == TRIAL_RACE || t->phase == TRIAL_CONFIRM; }
+
 bool trial_wins(const Trial *t) {
-  return t->phase == TRIAL_CONFIRM && t->status == TRIAL_OK && trial_gain(t) >= least_gain &&
-         trial_sure_gain(t) >= least_sure;
+  return t->phase != TRIAL_RACE && t->phase != TRIAL_MODEL && t->status == TRIAL_OK &&
+         trial_gain(t) >= least_gain && trial_sure_gain(t) >= least_sure;
 }
 
 static bool has_word(const char *words, const char *word) {
@@ -51,15 +53,24 @@ static bool has_word(const char *words, const char *word) {
   return false;
 }
 
+// What confirms in this log: its trials are of one objective.
+static TrialPhase confirming(const TrialLog *l) {
+  for (int64_t i = 0; i < l->n; i++)
+    if (l->v[i]->phase == TRIAL_ENERGY || l->v[i]->phase == TRIAL_EDP)
+      return (TrialPhase)l->v[i]->phase;
+  return TRIAL_CONFIRM;
+}
+
 void tune_decide(const TrialLog *l, const char *machine, bool reorder, Arena *a,
                  TunedSchedules *out) {
   *out = (TunedSchedules){.machine = machine, .reorder = reorder};
   out->entry = arena_array(a, TunedSchedule, l->n + 1);
   StrMap at;
+  TrialPhase phase = confirming(l);
   strmap_init(&at, a);
   for (int64_t i = 0; i < l->n; i++) {
     const Trial *t = l->v[i];
-    if (!trial_wins(t)) continue;
+    if (t->phase != phase || !trial_wins(t)) continue;
     TunedSchedule e = {t->key, t->schedule, trial_gain(t)}, *had = strmap_get(&at, str_of(t->key));
     if (had && e.gain < had->gain * tie) continue;
     if (!had) strmap_put(&at, str_of(t->key), had = &out->entry[out->n++]);

@@ -11,6 +11,8 @@ typedef enum {
   TRIAL_RACE,     // quick code, few runs: who goes on
   TRIAL_CONFIRM,  // full code, many runs beside the default: what counts
   TRIAL_MODEL,    // the whole model with a set of schedules beside the default: `keys`
+  TRIAL_ENERGY,   // as TRIAL_CONFIRM; samples are nanojoules of a run above the machine's at rest
+  TRIAL_EDP,      // the same times the run's time: femtojoule-seconds
   TRIAL_PHASES
 } TrialPhase;
 typedef enum {
@@ -33,6 +35,7 @@ typedef struct Trial {
   int n;
   int64_t ns[TRIAL_SAMPLES],
       anchor_ns[TRIAL_SAMPLES];  // interleaved: the schedule's, the default's
+                                 // (of TRIAL_MODEL in the unit of the phase that confirms)
   int64_t code_bytes;
 } Trial;
 typedef struct TrialLog {
@@ -46,9 +49,12 @@ void trial_log_add(TrialLog *l, const Trial *t);
 double trial_gain(const Trial *t);
 // Of the same ratios the lower quartile: what is left of the gain when noise is against it.
 double trial_sure_gain(const Trial *t);
+// Whether its samples are times of a kernel.
+bool trial_is_time(const Trial *t);
 // Whether a confirmed schedule is taken.
 bool trial_wins(const Trial *t);
 // The best confirmed schedule of each workload that wins and that no later TRIAL_MODEL reverted.
+// Where there are trials of energy, or of its product with time, those confirm.
 void tune_decide(const TrialLog *l, const char *machine, bool reorder, Arena *a,
                  TunedSchedules *out);
 

@@ -68,3 +68,25 @@ TEST(trial_decision_takes_the_best_and_reverts) {
   EXPECT_INT_EQ(decide(&l, &a).n, 2);
   arena_deinit(&a);
 }
+
+// Where energy confirms, times do not: what is faster and takes more is left out.
+TEST(trial_decision_by_energy_ignores_times) {
+  for (int phase = TRIAL_ENERGY; phase <= TRIAL_EDP; phase++) {
+    Arena a;
+    arena_init(&a);
+    TrialLog l = {.arena = &a};
+    Trial fast = trial(one, "gemm rows=4", 3, (int64_t[]){500, 500, 500});
+    Trial hot = trial(one, "gemm rows=4", 3, (int64_t[]){1100, 1100, 1100});
+    Trial cool = trial(one, "gemm rows=2", 3, (int64_t[]){800, 800, 800});
+    trial_log_add(&l, &fast);
+    hot.phase = cool.phase = (uint8_t)phase;
+    trial_log_add(&l, &hot);
+    EXPECT_INT_EQ(decide(&l, &a).n, 0);
+    trial_log_add(&l, &cool);
+    TunedSchedules s = decide(&l, &a);
+    EXPECT_INT_EQ(s.n, 1);
+    EXPECT_STR_EQ(tuned_find(&s, one)->schedule, "gemm rows=2");
+    EXPECT(trial_is_time(&fast) && !trial_is_time(&cool));
+    arena_deinit(&a);
+  }
+}
