@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as tmp:
     check(said.get("watts", 0) > 0 and said.get("idle_watts", 0) > 0, "the counter's power is found")
 
 
-def tune(root, *more, seconds="8s"):
+def tune(root, *more, seconds="5s"):
     """Runs the tuner while the counter below `root` follows its processor time."""
     p = subprocess.Popen([TENON, "tune", MODEL, "--time", seconds, "--json", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          env={**os.environ, "TENON_SYSFS": root})
