@@ -119,6 +119,9 @@ static tenon_status infer_attention(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "qk_matmul_output_mode is %lld, must be 0 to 3",
                       (long long)at->qk_matmul_output_mode);
   DType t = infer_type(in, 0)->dtype, tk = infer_type(in, 1)->dtype, tv = infer_type(in, 2)->dtype;
+  const Type *nonpad = infer_type(in, 6);
+  if (total && nonpad && nonpad->rank == 1)
+    TRY(infer_equal_dim(in, nonpad->dims[0], q.batch, "batch of nonpad_kv_seqlen"));
   if (!total) {
     infer_set_unranked(in, 0, t);
     infer_set_unranked(in, 1, tk);
@@ -144,6 +147,37 @@ static double cost_attention(const CostIn *c) {
   return 2 * keys * ((double)c->in[0].n + (double)c->out[0].n);
 }
 
+static bool is_empty(const Type *t) {
+  for (int d = 0; d < t->rank; d++)
+    if (ie_is(t->dims[d], 0)) return true;
+  return false;
+}
+
+// A cache has half an angle for each element that turns: by position or, without positions, by
+// sequence and position.  Nobody reads one for an x without elements.
+static tenon_status check_angles(Infer *in, const HeadDims *x) {
+  const rotary_embedding_attrs *at = in->attrs;
+  IntPool *p = &in->g->dims;
+  if (!x->known || is_empty(infer_type(in, 0))) return TENON_OK;
+  int64_t rotary = at->rotary_embedding_dim;
+  const Type *ids = infer_type(in, 3);
+  if (ids && ids->rank >= 0) {
+    Dim n = p->one;
+    for (int d = 0; d < ids->rank; d++) n = ie_mul(p, n, ids->dims[d]);
+    TRY(infer_equal_dim(in, n, ie_mul(p, x->batch, x->seq), "positions and tokens"));
+  }
+  Dim half = rotary ? ie_const(p, rotary / 2) : ie_div(p, x->size, ie_const(p, 2));
+  for (int i = 1; i <= 2; i++) {
+    const Type *t = infer_type(in, i);
+    if (t->rank < 0) continue;
+    TRY(infer_equal_dim(in, t->dims[t->rank - 1], half, "angles of a position"));
+    if (t->rank == 2) continue;
+    TRY(infer_equal_dim(in, t->dims[0], x->batch, "batch of a cache"));
+    TRY(infer_equal_dim(in, t->dims[1], x->seq, "positions of a cache"));
+  }
+  return TENON_OK;
+}
+
 static tenon_status infer_rotary_embedding(Infer *in) {
   const rotary_embedding_attrs *at = in->attrs;
   HeadDims x;
@@ -162,7 +196,32 @@ static tenon_status infer_rotary_embedding(Infer *in) {
     if (rank >= 0 && rank != want)
       return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be %d", i, rank, want);
   }
+  TRY(check_angles(in, &x));
   infer_set_type(in, 0, infer_type(in, 0));
+  return TENON_OK;
+}
+
+// [batch, seq, width] as the query has them.
+static tenon_status check_packed(Infer *in, int i, const HeadDims *q, Dim width) {
+  const Type *t = infer_type(in, i);
+  if (t->rank < 0) return TENON_OK;
+  if (t->rank != 3)
+    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 3", i, t->rank);
+  TRY(infer_equal_dim(in, t->dims[0], q->batch, "batch of the query"));
+  TRY(infer_equal_dim(in, t->dims[1], q->seq, "length of the query"));
+  return width ? infer_equal_dim(in, t->dims[2], width, "width of keys and heads") : TENON_OK;
+}
+
+// Keys, values and the past beside the query, whose heads have the keys' size.
+static tenon_status linear_attention_fits(Infer *in, const HeadDims *q, const HeadDims *v) {
+  TRY(check_packed(in, 1, q, ie_mul(&in->g->dims, v->heads, q->size)));
+  TRY(check_packed(in, 2, q, NULL));
+  const Type *past = infer_type(in, 3);
+  if (!past || past->rank < 0) return TENON_OK;
+  if (past->rank != 4)
+    return infer_fail(in, TENON_EINVAL, "past_state has rank %d, must be 4", past->rank);
+  const Dim want[] = {q->batch, v->heads, q->size, v->size};
+  for (int d = 0; d < 4; d++) TRY(infer_equal_dim(in, past->dims[d], want[d], "past_state"));
   return TENON_OK;
 }
 
@@ -188,6 +247,7 @@ static tenon_status infer_linear_attention(Infer *in) {
   }
   if (!q.packed || !v.packed)
     return infer_fail(in, TENON_EINVAL, "query, key and value must have rank 3");
+  TRY(linear_attention_fits(in, &q, &v));
   IntPool *p = &in->g->dims;
   TRY(infer_set(in, 0, t, 3, (Dim[]){q.batch, q.seq, ie_mul(p, q.heads, v.size)}));
   return infer_set(in, 1, ts, 4, (Dim[]){q.batch, v.heads, q.size, v.size});

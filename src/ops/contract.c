@@ -429,6 +429,18 @@ const OpInfo op_mat_mul_integer = {
             "(u8[b,4], i8[4,5], u8[]{3}, i8[]{1})"),
 };
 
+// One number a row of a product's operand (a column of the right one), or one in all.  Those that
+// have the operand's rank are left to the evaluation, as is a product without elements.
+static tenon_status check_per_row(Infer *in, int i, int of, bool right) {
+  const Type *s = infer_type(in, i), *t = infer_type(in, of);
+  if (s->rank != 1 || t->rank < 1 || ie_is(s->dims[0], 1)) return TENON_OK;
+  for (int d = 0; d < t->rank; d++)
+    if (ie_is(t->dims[d], 0)) return TENON_OK;
+  int axis = right ? t->rank - 1 : t->rank - 2;
+  Dim rows = t->rank == 1 ? in->g->dims.one : t->dims[axis];
+  return infer_equal_dim(in, s->dims[0], rows, right ? "numbers and columns" : "numbers and rows");
+}
+
 static tenon_status infer_q_linear_mat_mul(Infer *in) {
   for (int i = 0; i < 8; i++) {
     if (i == 1 || i == 4 || i == 6)
@@ -438,6 +450,10 @@ static tenon_status infer_q_linear_mat_mul(Infer *in) {
   }
   TRY(infer_same_dtype(in, 0, 2));
   TRY(infer_same_dtype(in, 3, 5));
+  for (int i = 1; i <= 2; i++) {
+    TRY(check_per_row(in, i, 0, false));
+    TRY(check_per_row(in, i + 3, 3, true));
+  }
   return infer_product(in, 0, 3, infer_type(in, 7)->dtype);
 }
 const OpInfo op_q_linear_mat_mul = {

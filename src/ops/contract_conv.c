@@ -316,6 +316,25 @@ const OpInfo op_q_linear_conv = {
 // ---- deform_conv ----
 
 ATTR_TABLE(deform_conv, DEFORM_CONV_ATTRS);
+// [batch, channels, the result's spatial sizes], one channel for `each` of every tap of an offset
+// group.
+static tenon_status check_deform(Infer *in, int i, const Dim *out, int nd, const Dim *kernel,
+                                 int64_t each) {
+  const deform_conv_attrs *at = in->attrs;
+  const Type *t = infer_type(in, i);
+  if (!t || t->rank < 0) return TENON_OK;
+  if (t->rank != nd + 2)
+    return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be %d", i, t->rank, nd + 2);
+  IntPool *p = &in->g->dims;
+  Dim channels = ie_mulc(p, ie_const(p, each), at->offset_group);
+  for (int d = 0; d < nd; d++) channels = ie_mul(p, channels, kernel[d]);
+  TRY(infer_equal_dim(in, t->dims[0], out[0], "batch of the offsets"));
+  TRY(infer_equal_dim(in, t->dims[1], channels, "offsets of all taps"));
+  for (int d = 0; d < nd; d++)
+    TRY(infer_equal_dim(in, t->dims[d + 2], out[d + 2], "offsets and result"));
+  return TENON_OK;
+}
+
 static tenon_status infer_deform_conv(Infer *in) {
   const deform_conv_attrs *at = in->attrs;
   for (int i = 1; i < in->nsrc; i++)
@@ -337,6 +356,8 @@ static tenon_status infer_deform_conv(Infer *in) {
   for (int d = 0; d < nd && !known; d++) dims[d + 2] = ie_fresh(&in->g->dims, "conv");
   WindowSpec s = {.strides = at->strides, .pads = at->pads, .dilations = at->dilations};
   if (known) TRY(infer_window(in, &s, nd, x->dims + 2, kernel, dims + 2));
+  if (known) TRY(check_deform(in, 2, dims, nd, kernel, nd));
+  if (known) TRY(check_deform(in, 4, dims, nd, kernel, 1));
   return infer_set(in, 0, x->dtype, x->rank, dims);
 }
 const OpInfo op_deform_conv = {
@@ -417,6 +438,20 @@ const OpInfo op_causal_conv_with_state = {
 // ---- col2im ----
 
 ATTR_TABLE(col2im, COL2IM_ATTRS);
+// As many columns as the window has places in the image.
+static tenon_status check_columns(Infer *in, const Dim *image, Ints block, Dim columns) {
+  const col2im_attrs *at = in->attrs;
+  IntPool *p = &in->g->dims;
+  Dim kernel[MAX_RANK], places[MAX_RANK], all = p->one;
+  int nd = (int)block.n;
+  WindowSpec s = {
+      .kernel = block, .strides = at->strides, .pads = at->pads, .dilations = at->dilations};
+  for (int d = 0; d < nd; d++) kernel[d] = ie_const(p, block.v[d]);
+  TRY(infer_window(in, &s, nd, image, kernel, places));
+  for (int d = 0; d < nd; d++) all = ie_mul(p, all, places[d]);
+  return infer_equal_dim(in, columns, all, "columns and places of the block");
+}
+
 static tenon_status infer_col2im(Infer *in) {
   TRY(infer_need(in, 0, 0));
   TRY(infer_need_ints(in, 1, "image_shape"));
@@ -447,6 +482,12 @@ static tenon_status infer_col2im(Infer *in) {
     if (block.v[d] < 1)
       return infer_fail(in, TENON_EINVAL, "block size %lld", (long long)block.v[d]);
     taps = ie_mulc(p, taps, block.v[d]);
+  }
+  if (known && blocks && x->rank == 3 && !ie_is_poison(taps)) {
+    TRY(check_columns(in, image, block, x->dims[2]));
+    if (ie_is_const(x->dims[1]) && ie_is_const(taps) && x->dims[1]->value % taps->value)
+      return infer_fail(in, TENON_EINVAL, "%lld rows are no whole blocks of %lld",
+                        (long long)x->dims[1]->value, (long long)taps->value);
   }
   dims[1] = blocks && x->rank == 3 && !ie_is_poison(taps) ? ie_div(p, x->dims[1], taps)
                                                           : ie_fresh(p, "channels");

@@ -135,6 +135,43 @@ static const struct {
     {"%x: f32[2, 3]", C(k, "[1] {4}") "%y:2 = top_k(%x, %k)\nreturn %y.0\n", "larger than axis 1"},
     {"%x: f32[1, 6, 2, 2]", "%y = depth_to_space(%x) blocksize=2\nreturn %y\n", "blocksize"},
     {"%x: f32[2, 3]", C(a, "[2] {1, -1}") "%y = reduce_sum(%x, %a)\nreturn %y\n", "twice"},
+    // operands that the evaluation refuses: not only when the model runs
+    {"%x: f32[2, 3, 4, 8], %c: f32[9, 3], %p: i64[2, 4]",
+     "%y = rotary_embedding(%x, %c, %c, %p)\nreturn %y\n", "angles of a position"},
+    {"%x: f32[2, 3, 4, 8], %c: f32[9, 4], %p: i64[3, 4]",
+     "%y = rotary_embedding(%x, %c, %c, %p)\nreturn %y\n", "positions and tokens"},
+    {"%x: f32[2, 4, 24], %c: f32[3, 4, 4]",
+     "%y = rotary_embedding(%x, %c, %c) num_heads=3\nreturn %y\n", "batch of a cache"},
+    {"%x: f32[2, 4, 24], %c: f32[2, 5, 4]",
+     "%y = rotary_embedding(%x, %c, %c) num_heads=3\nreturn %y\n", "positions of a cache"},
+    {"%q: f32[2, 2, 3, 4], %k: f32[2, 2, 6, 4], %n: i64[3]",
+     "%y = attention(%q, %k, %k, _, _, _, %n)\nreturn %y\n", "nonpad_kv_seqlen"},
+    {"%q: f32[2, 3, 8], %k: f32[2, 3, 6], %v: f32[2, 3, 6]",
+     "%y:2 = linear_attention(%q, %k, %v) q_num_heads=2 kv_num_heads=2 "
+     "update_rule=linear\nreturn %y.0\n",
+     "width of keys"},
+    {"%q: f32[2, 3, 8], %k: f32[2, 4, 8], %v: f32[2, 3, 6]",
+     "%y:2 = linear_attention(%q, %k, %v) q_num_heads=2 kv_num_heads=2 "
+     "update_rule=linear\nreturn %y.0\n",
+     "length of the query"},
+    {"%q: f32[2, 3, 8], %k: f32[2, 3, 8], %v: f32[2, 3, 6], %p: f32[2, 2, 3, 3]",
+     "%y:2 = linear_attention(%q, %k, %v, %p) q_num_heads=2 kv_num_heads=2 "
+     "update_rule=linear\nreturn %y.0\n",
+     "past_state"},
+    {"%a: i8[3, 4], %s: f32[2], %z: i8[2], %b: i8[4, 3], %t: f32[], %y: i8[]",
+     "%r = q_linear_mat_mul(%a, %s, %z, %b, %t, %y, %t, %y)\nreturn %r\n", "numbers and rows"},
+    {"%a: i8[3, 4], %s: f32[2], %z: i8[], %b: i8[4, 3], %t: f32[], %y: i8[2]",
+     "%r = q_linear_mat_mul(%a, %t, %z, %b, %s, %y, %t, %z)\nreturn %r\n", "numbers and columns"},
+    {"%x: f32[1, 2, 4, 9], %w: f32[3, 2, 2, 2], %o: f32[1, 8, 3, 3]",
+     "%y = deform_conv(%x, %w, %o)\nreturn %y\n", "offsets and result"},
+    {"%x: f32[1, 2, 4, 4], %w: f32[3, 2, 2, 2], %o: f32[1, 6, 3, 3]",
+     "%y = deform_conv(%x, %w, %o)\nreturn %y\n", "offsets of all taps"},
+    {"%x: f32[1, 5, 6]",
+     C(i, "[2] {5, 5}") C(b, "[2] {1, 5}") "%y = col2im(%x, %i, %b)\nreturn %y\n",
+     "columns and places"},
+    {"%x: f32[1, 6, 5]",
+     C(i, "[2] {5, 5}") C(b, "[2] {1, 5}") "%y = col2im(%x, %i, %b)\nreturn %y\n",
+     "no whole blocks"},
 };
 
 TEST(shape_errors) {

@@ -162,6 +162,7 @@ typedef struct Count {
 typedef struct Counts {
   Arena *arena;
   VEC(Count) row;
+  const char *sample;  // whose kernels are explained on the standard error; NULL: none
 } Counts;
 
 static void note(Counts *c, const char *kind, const char *what) {
@@ -174,6 +175,16 @@ static void note(Counts *c, const char *kind, const char *what) {
   vec_push(c->arena, &c->row, row);
 }
 
+// The kernels that had to be done node by node, one of them with this op.
+static void explain_host(const Counts *c, const ReplayMachine *m, const Compiled *made,
+                         const char *op) {
+  if (!c->sample) return;
+  fprintf(stderr, "%-7s host   %s: %s\n", m->name, c->sample, op);
+  for (int64_t i = 0; i < made->nhost; i++)
+    fprintf(stderr, "%-7s        %s\n", m->name,
+            made->left[i].why ? made->left[i].why : "no reason was given");
+}
+
 static void count_program(const ReplayMachine *m, const Compiled *c, Counts *out, Arena *a) {
   const Program *p = c->program;
   int64_t *sym = arena_array(a, int64_t, MAX(p->nsyms, 1));
@@ -182,13 +193,18 @@ static void count_program(const ReplayMachine *m, const Compiled *c, Counts *out
     for (int32_t j = 0; j < p->function[i]->nsteps; j++) {
       const ProgStep *s = &p->function[i]->step[j];
       if (s->kind == STEP_HOST && !stays_on_host(s->op) &&
-          host_elements(p, p->function[i], s, sym) > CLIFF_ELEMENTS)
+          host_elements(p, p->function[i], s, sym) > CLIFF_ELEMENTS) {
         note(out, "host", s->op);
+        explain_host(out, m, c, s->op);
+      }
       if (s->kind != STEP_KERNEL) continue;
       const Lowered *lw = c->kernel[s->kernel].lowered;
       Work w = work_of(p, s, lw->kernel, sym, a);
       const char *kind = idle(m, &w, lw->schedule.t->name);
       if (kind) note(out, kind, lw->schedule.t->name);
+      if (kind && out->sample)
+        fprintf(stderr, "%-7s %-6s %s: %s, %.0f elements, %.0f of them in no vector\n", m->name,
+                kind, out->sample, lw->schedule.t->name, w.total, w.scalar);
     }
 }
 
@@ -202,6 +218,7 @@ static void count_graph(const ReplayTask *t, Graph *g, Counts *out, Arena *a) {
   trap_leave(&trap);
   if (trap.status) {
     note(out, "fails", status_name(trap.status));
+    if (out->sample) fprintf(stderr, "%-7s fails  %s: %s\n", t->machine->name, out->sample, d.text);
     return;
   }
   count_program(t->machine, &made.compiled, out, a);
@@ -255,7 +272,7 @@ static const char *enlarge(Arena *a, const char *text, Way way, int64_t factor) 
 
 // The sample as a graph whose first operand is large; NULL where the op takes none.  Samples begin
 // with different ways.
-static Graph *large_graph(const OpInfo *op, int number, Arena *a) {
+static Graph *large_graph(const OpInfo *op, int number, Arena *a, const char **out_sample) {
   static Diag d;
   Graph *g = NULL;
   // A model of ai.onnx.ml has as many columns as its attributes say: it takes more rows.
@@ -266,6 +283,7 @@ static Graph *large_graph(const OpInfo *op, int number, Arena *a) {
     const char *text = enlarge(a, op->samples[number], way, way == ALL_AXES ? 16 : LARGE / 8);
     const char *graph = text ? sample_graph(a, &(Sample){op, text}) : NULL;
     diag_init(&d);
+    *out_sample = str_printf(a, "%s%s", op->name, text ? text : "");
     if (graph && !graph_parse(str_of(graph), NULL, &d, &g)) return g;
     graph_free(g);
     g = NULL;
@@ -282,12 +300,14 @@ static void print_counts(const Counts *c, const char *model, StrBuf *out) {
                   (long long)c->row.v[i].n);
 }
 
-static void count_samples(const ReplayTask *t, const OpInfo *op, Arena *a, StrBuf *out) {
+static void count_samples(const ReplayTask *t, const OpInfo *op, bool why, Arena *a, StrBuf *out) {
   Counts c = {.arena = a};
   for (int i = 0; op->samples[i]; i++) {
     Arena one;
     arena_init(&one);
-    Graph *g = large_graph(op, i, &one);
+    const char *sample;
+    Graph *g = large_graph(op, i, &one, &sample);
+    c.sample = why ? sample : NULL;
     if (g) count_graph(t, g, &c, &one);
     graph_free(g);
     arena_deinit(&one);
@@ -295,9 +315,9 @@ static void count_samples(const ReplayTask *t, const OpInfo *op, Arena *a, StrBu
   print_counts(&c, str_printf(a, "op/%s", op->name), out);
 }
 
-static bool count_model(const ReplayTask *t, Arena *a, StrBuf *out) {
+static bool count_model(const ReplayTask *t, bool why, Arena *a, StrBuf *out) {
   static Diag d;
-  Counts c = {.arena = a};
+  Counts c = {.arena = a, .sample = why ? t->path : NULL};
   Model *m = NULL;
   diag_init(&d);
   tenon_status status = model_open(t->path, &(ModelOptions){0}, &d, &m);
@@ -313,9 +333,9 @@ static bool count_model(const ReplayTask *t, Arena *a, StrBuf *out) {
   return !status;
 }
 
-bool cliffs_record(const ReplayTask *t, Arena *a, StrBuf *out) {
-  if (t->path) return count_model(t, a, out);
+bool cliffs_record(const ReplayTask *t, const ReplayOptions *o, Arena *a, StrBuf *out) {
+  if (t->path) return count_model(t, o->why, a, out);
   for (int i = 0; i < OP_COUNT; i++)
-    if (op_table[i]->samples) count_samples(t, op_table[i], a, out);
+    if (op_table[i]->samples) count_samples(t, op_table[i], o->why, a, out);
   return true;
 }

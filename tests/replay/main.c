@@ -29,6 +29,7 @@ static const char usage[] =
     "host, "
     "on one thread\n"
     "                     or on one lane, and compare with tests/golden/cliffs instead\n"
+    "  --why              with --cliffs: print each sample that counts, and why\n"
     "  --update           write the golden files instead of comparing\n"
     "  --show NUMBER      print the loops and the text of this kernel of "
     "each model; compare nothing\n"
@@ -70,6 +71,7 @@ static bool flag(Args *x, const char *arg) {
   if (!strcmp(arg, "--whole")) return x->golden.whole = true;
   if (!strcmp(arg, "--update")) return x->update = true;
   if (!strcmp(arg, "--cliffs")) return x->cliffs = true;
+  if (!strcmp(arg, "--why")) return x->o.why = true;
   return false;
 }
 
@@ -121,8 +123,8 @@ static void start(Job *j, const Args *x) {
   StrBuf out;
   arena_init(&a);
   strbuf_init(&out, &a);
-  bool bad =
-      x->cliffs ? !cliffs_record(&j->task, &a, &out) : !replay_record(&j->task, &x->o, &a, &out);
+  bool bad = x->cliffs ? !cliffs_record(&j->task, &x->o, &a, &out)
+                       : !replay_record(&j->task, &x->o, &a, &out);
   fwrite(out.p, 1, (size_t)out.n, j->record);
   bad |= fflush(j->record) || ferror(j->record);
   fflush(NULL);

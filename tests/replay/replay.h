@@ -67,6 +67,7 @@ typedef struct ReplayTask {
 typedef struct ReplayOptions {
   const char *dump;  // a folder that the texts are written to; or NULL
   const char *show;  // a kernel's number: its texts are printed; or NULL
+  bool why;          // of cliffs: which sample, and what templates said, on the standard error
 } ReplayOptions;
 // A graph that cannot be compiled is a line of the record.  False: the model cannot be read.
 bool replay_record(const ReplayTask *t, const ReplayOptions *o, Arena *a, StrBuf *out);
@@ -88,7 +89,7 @@ MUST_USE tenon_status replay_update(const ReplayGolden *g, const ReplayMachine *
 // ---- cliffs ----
 // A record of these has a line for each count: kind, model, template or op, number.  False: the
 // model cannot be read.
-bool cliffs_record(const ReplayTask *t, Arena *a, StrBuf *out);
+bool cliffs_record(const ReplayTask *t, const ReplayOptions *o, Arena *a, StrBuf *out);
 // Compares with the golden file, and prints what is more and what is less; models that the record
 // does not have are left alone.  False: something changed.
 bool cliffs_compare(const ReplayGolden *g, const ReplayMachine *m, Str record);
