@@ -1,5 +1,7 @@
 // contract_conv.c -- records of the convolutions, col2im and det.
+#include "eval/activation.h"
 #include "eval/contract.h"
+#include "eval/movement.h"
 #include "ops/order.h"
 #include "ops/sym.h"
 #include "ops/window.h"
@@ -414,6 +416,29 @@ static double cost_causal_conv_with_state(const CostIn *c) {
              ? 2 * (double)c->out[0].n * (double)c->in[1].dims[2]
              : 0;
 }
+// A depthwise convolution of what was and what comes.
+static void expand_causal_conv_with_state(Graph *g, const Node *n, Node **out) {
+  const causal_conv_with_state_attrs *at = n->attrs;
+  Node *x = n->src[0], *bias = src_or_null(g, n, 2), *past = src_or_null(g, n, 3);
+  const Type *w = type_of(n->src[1]);
+  if (type_of(x)->rank != 3 || w->rank != 3 || !ie_is_const(w->dims[0]) || !ie_is_const(w->dims[2]))
+    return;
+  int64_t before = w->dims[2]->value - 1;
+  if (past)
+    x = node_new(g, OP_concat, 2, (Node *[]){past, x}, &(concat_attrs){.axis = 2}, 1, NULL);
+  else
+    x = NA(g, pad, &(pad_attrs){0}, x, node_i64s(g, 6, (int64_t[]){0, 0, before, 0, 0, 0}));
+  conv_attrs conv = {.group = w->dims[0]->value};
+  Node *src[] = {x, n->src[1], bias};
+  Node *y = node_new(g, OP_conv, bias ? 3 : 2, src, &conv, 1, NULL);
+  if (at->activation) y = NA(g, swish, &(swish_attrs){.alpha = 1}, y);
+  out[0] = y;
+  int64_t from = before ? -before : INT64_MAX;
+  if (n->nres > 1)
+    out[1] = N(g, slice, x, node_i64s(g, 1, &from), node_i64s(g, 1, (int64_t[]){INT64_MAX}),
+               node_i64s(g, 1, (int64_t[]){2}));
+}
+
 const OpInfo op_causal_conv_with_state = {
     .name = "causal_conv_with_state",
     .doc = "depthwise convolution over the past state and the input; the second result is the last "
@@ -426,9 +451,11 @@ const OpInfo op_causal_conv_with_state = {
     .arity = -1,
     .nres = 2,
     CONTRACTION(CF_OTHER, 0, 0, 1, 2, -1, -1, -1, -1, -1, -1),
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(causal_conv_with_state),
     .infer = infer_causal_conv_with_state,
     .eval = eval_causal_conv_with_state,
+    .expand = expand_causal_conv_with_state,
     .cost = cost_causal_conv_with_state,
     SAMPLES("(f32[2,3,5], f32[3,1,4], f32[3])",
             "(f32[2,3,1], f32[3,1,4], _, f32[2,3,3]) activation=silu", "(f16[1,2,6], f16[2,1,1])",
@@ -494,6 +521,83 @@ static tenon_status infer_col2im(Infer *in) {
   return infer_set(in, 0, x->dtype, (int)n + 2, dims);
 }
 static double cost_col2im(const CostIn *c) { return c->in[0].rank < 0 ? 0 : (double)c->in[0].n; }
+// The places of the window in the image, along each axis.
+typedef struct Columns {
+  int nd;
+  int64_t taps, image[MAX_RANK], block[MAX_RANK], places[MAX_RANK];
+  int64_t stride[MAX_RANK], dilation[MAX_RANK], low[MAX_RANK];
+} Columns;
+
+static bool read_columns(Graph *g, const Node *n, Columns *c) {
+  enum { TAPS_MOST = 64 };
+  const col2im_attrs *at = n->attrs;
+  Ints image, block;
+  if (!node_ints(g, n->src[1], &image) || !node_ints(g, n->src[2], &block) ||
+      type_of(n->src[0])->rank != 3 || block.n != image.n || 2 + 2 * block.n > MAX_RANK)
+    return false;
+  *c = (Columns){.nd = (int)block.n, .taps = 1};
+  for (int d = 0; d < c->nd; d++) {
+    int64_t high = at->pads.n ? at->pads.v[c->nd + d] : 0;
+    c->image[d] = image.v[d];
+    c->block[d] = block.v[d];
+    c->stride[d] = at->strides.n ? at->strides.v[d] : 1;
+    c->dilation[d] = at->dilations.n ? at->dilations.v[d] : 1;
+    c->low[d] = at->pads.n ? at->pads.v[d] : 0;
+    int64_t most = INT32_MAX;
+    if (c->image[d] < 1 || c->image[d] > most || c->block[d] < 1 || c->block[d] > TAPS_MOST ||
+        c->stride[d] > most || c->dilation[d] > most || c->low[d] > most || high > most)
+      return false;
+    int64_t room = c->image[d] + c->low[d] + high - (c->block[d] - 1) * c->dilation[d] - 1;
+    if (room < 0) return false;
+    c->places[d] = room / c->stride[d] + 1;
+    c->taps *= c->block[d];
+    if (c->taps > TAPS_MOST) return false;
+  }
+  return true;
+}
+
+// One tap's elements, [batch, channels, places...], at its places of the image; 0 elsewhere.
+static Node *place_tap(Graph *g, const Columns *c, Node *x, int64_t tap) {
+  int64_t inner[MAX_RANK], joined[MAX_RANK] = {0}, pads[2 * MAX_RANK] = {0};
+  int64_t fill[2 * MAX_RANK] = {0};
+  bool strided = false;
+  for (int d = 0; d < c->nd; d++) {
+    inner[d] = 2 * d + 3;
+    fill[2 + 2 * c->nd + 2 * d + 3] = c->stride[d] - 1;
+    joined[2 + d] = c->places[d] * c->stride[d];
+    strided |= c->stride[d] > 1;
+  }
+  if (strided) {
+    x = N(g, unsqueeze, x, node_i64s(g, c->nd, inner));
+    x = NA(g, pad, &(pad_attrs){0}, x, node_i64s(g, 2 * (2 + 2 * c->nd), fill));
+    x = N(g, reshape, x, node_i64s(g, 2 + c->nd, joined));
+  }
+  for (int d = c->nd - 1; d >= 0; d--) {
+    int64_t first = tap % c->block[d] * c->dilation[d] - c->low[d];
+    tap /= c->block[d];
+    pads[2 + d] = first;
+    pads[2 + c->nd + 2 + d] = c->image[d] - first - joined[2 + d];
+  }
+  return NA(g, pad, &(pad_attrs){0}, x, node_i64s(g, 2 * (2 + c->nd), pads));
+}
+
+// The taps, each shifted to its place, added in their order.
+static void expand_col2im(Graph *g, const Node *n, Node **out) {
+  Columns c;
+  if (!read_columns(g, n, &c)) return;
+  int64_t shape[MAX_RANK + 1] = {0, -1, c.taps}, two = 2;
+  for (int d = 0; d < c.nd; d++) shape[3 + d] = c.places[d];
+  Node *x = N(g, reshape, n->src[0], node_i64s(g, 3 + c.nd, shape)), *sum = NULL;
+  for (int64_t tap = 0; tap < c.taps; tap++) {
+    int64_t next = tap + 1;
+    Node *axis = node_i64s(g, 1, &two);
+    Node *one = N(g, slice, x, node_i64s(g, 1, &tap), node_i64s(g, 1, &next), axis);
+    one = place_tap(g, &c, N(g, squeeze, one, axis), tap);
+    sum = sum ? N(g, add, sum, one) : one;
+  }
+  out[0] = sum;
+}
+
 const OpInfo op_col2im = {
     .name = "col2im",
     .doc = "adds blocks, one a column, back into the image that they were taken from",
@@ -505,9 +609,11 @@ const OpInfo op_col2im = {
     .arity = 3,
     .nres = 1,
     .fuse = FUSE_WINDOW,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(col2im),
     .infer = infer_col2im,
     .eval = eval_col2im,
+    .expand = expand_col2im,
     .cost = cost_col2im,
     SAMPLES("(f32[1,5,5], i64[2]{5,5}, i64[2]{1,5})",
             "(f32[2,8,16], i64[2]{3,3}, i64[2]{2,2}) pads=[1, 1, 1, 1]",

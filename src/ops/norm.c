@@ -312,10 +312,42 @@ static tenon_status first_batch_normalization(Infer *in) {
   return TENON_OK;
 }
 INFER_ORDERED(batch_normalization, batch_normalization_attrs, 0, ORDER_DATA)
+// The batch's own mean and variance, and what they make of the running ones.
+static void expand_training(Graph *g, const Node *n, Node **out) {
+  const batch_normalization_attrs *at = n->attrs;
+  const Type *x = type_of(n->src[0]);
+  int channel = at->channels_last ? x->rank - 1 : 1, naxes = 0;
+  int64_t axes[MAX_RANK], all = -1;
+  DType t = wide_type(x->dtype);
+  for (int d = 0; d < x->rank; d++)
+    if (d != channel) axes[naxes++] = d;
+  Node *over = node_i64s(g, naxes, axes), *wide = cast_to(g, n->src[0], t), *now[2];
+  now[0] = N(g, reduce_mean, wide, over);
+  Node *d = N(g, sub, wide, now[0]);
+  now[1] = N(g, reduce_mean, N(g, mul, d, d), over);
+  Node *y = N(g, mul, d, inverse_root(g, now[1], at->epsilon));
+  y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t, at->channels_last));
+  y = N(g, add, y, by_channel(g, n->src[2], x->rank, t, at->channels_last));
+  out[0] = cast_to(g, y, x->dtype);
+  for (int i = 1; i < n->nres && !graph_status(g); i++) {
+    Node *old = n->src[i % 2 ? 3 : 4], *own = N(g, reshape, now[1 - i % 2], node_i64s(g, 1, &all));
+    DType to = type_of(old)->dtype;
+    if (i < 3 && to) {
+      old = N(g, mul, cast_to(g, old, t), node_scalar(g, t, at->momentum));
+      own = N(g, add, old, N(g, mul, own, node_scalar(g, t, 1 - at->momentum)));
+    }
+    out[i] = cast_to(g, own, to);
+  }
+}
+
 static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {
   const batch_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (at->training_mode || x->rank < 2 || !x->dtype) return;
+  if (x->rank < 2 || !x->dtype) return;
+  if (at->training_mode) {
+    expand_training(g, n, out);
+    return;
+  }
   DType t = wide_type(x->dtype);
   Node *p[5];
   for (int i = 1; i < 5; i++) p[i] = by_channel(g, n->src[i], x->rank, t, at->channels_last);

@@ -443,13 +443,12 @@ static Node *cast_node(Graph *g, Node *x, DType t) {
   return NA(g, cast, (&(cast_attrs){.to = t}), x);
 }
 
-bool elem_expand(ElementBuilder *e, const Node *n, Node **out) {
-  Graph *g = e->lo->g;
+bool expand_wide(Graph *g, Arena *a, const Node *n, Node **out) {
   const OpInfo *op = op_info(n->op);
   if (!op->expand) return false;
   const Node *from = n;
   if (is_narrow(n->type[0])) {
-    Node **src = arena_array(e->a, Node *, MAX(n->nsrc, 1));
+    Node **src = arena_array(a, Node *, MAX(n->nsrc, 1));
     for (uint32_t i = 0; i < n->nsrc; i++)
       src[i] = is_narrow(type_of(n->src[i])) ? cast_node(g, n->src[i], DT_F32) : n->src[i];
     from = node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, NULL);
@@ -461,6 +460,10 @@ bool elem_expand(ElementBuilder *e, const Node *n, Node **out) {
     if (out[i] && type_of(out[i])->dtype != n->type[i]->dtype)
       out[i] = cast_node(g, out[i], n->type[i]->dtype);
   return !graph_status(g);
+}
+
+bool elem_expand(ElementBuilder *e, const Node *n, Node **out) {
+  return expand_wide(e->lo->g, e->a, n, out);
 }
 
 // Result `result` of a composite, by what it is made of.

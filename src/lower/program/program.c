@@ -11,6 +11,7 @@
 // Guarantees: on failure there is no program, and graph status and diagnostics are as before.  The
 //             program owns all that it refers to.  Every graph that the interpreter runs gets a
 //             program.
+#include "lower/element/element.h"
 #include "lower/program/builder.h"
 #include "lower/residual.h"
 #include "lower/tuned.h"
@@ -221,9 +222,8 @@ static void build_same(FuncBuilder *f, const Node *n, int i, int32_t from) {
 static tenon_status build_expansion(FuncBuilder *f, const Node *n, bool *done) {
   ProgBuilder *b = f->b;
   Node **out = arena_array(b->a, Node *, n->nres);
-  op_info(n->op)->expand(b->g, n, out);
+  *done = expand_wide(b->g, b->a, n, out);
   TRY(graph_status(b->g));
-  *done = out[0] != NULL;
   if (!*done) return TENON_OK;
   CHECK(f->depth < 32, "the expansion of %s does not end", op_name(n));
   f->depth++;
@@ -318,10 +318,26 @@ static tenon_status build_alone(FuncBuilder *f, const Node *n) {
   return s;
 }
 
+// Those that read elements: sizes are the host's anyway.
 static int64_t host_steps(const FuncBuilder *f) {
   int64_t n = 0;
-  for (int64_t i = 0; i < f->step.n; i++) n += f->step.v[i].kind == STEP_HOST;
+  for (int64_t i = 0; i < f->step.n; i++) {
+    const ProgStep *s = &f->step.v[i];
+    n += s->kind == STEP_HOST && strcmp(s->op, "shape") && strcmp(s->op, "size");
+  }
   return n;
+}
+
+// A composite that no kernel does whole, by kernels for what it is made of.  *done as above.
+static tenon_status build_parts(FuncBuilder *f, const Node *n, bool *done) {
+  bool outer = f->node_by_node;
+  *done = false;
+  for (int i = 0; i < n->nres; i++)
+    if (!shape_known(n->type[i])) return TENON_OK;
+  f->node_by_node = true;
+  tenon_status s = build_expansion(f, n, done);
+  f->node_by_node = outer;
+  return s;
 }
 
 // The nodes of a kernel, one by one: each as a kernel where it can be one, else on the host.  Its
@@ -427,7 +443,8 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
     if (s != TENON_EUNSUPPORTED) return s;
   }
   bool expanded = false;
-  if (op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
+  if (op->expand && f->split && !f->b->o->host_only) TRY(build_parts(f, n, &expanded));
+  if (!expanded && op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
   if (expanded) return TENON_OK;
   Str name = n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name);
   bool known = n->op == OP_foreign ? custom_find(f->b->g->custom, name) != NULL
