@@ -7,7 +7,11 @@
 //   host    evaluated by the host, node by node;
 //   thread  one work item on a CPU, one thread on a GPU: nothing divides it;
 //   lane    on a CPU done by statements that are in no vector loop and no sum of several lanes,
-//           where those are a good part of the kernel; on a GPU by one thread an item.
+//           where those are a good part of the kernel; on a GPU by few threads, or by one of many:
+//           an item is one thread, and there are no more items than this, or one has more elements.
+//
+// On a CPU one work item of vectors counts from where the optimiser divides sums among several
+// (traits_split_elements): up to there a second core has nothing to gain.
 //
 // Op samples are tiny, so sizes of their operands are made large, where the op still takes them.
 // Symbols of models stand for large sizes.
@@ -18,6 +22,7 @@
 
 #include "api/model.h"
 #include "compile/compile.h"
+#include "ir/traits.h"
 #include "loop/loop.h"
 #include "lower/template.h"
 #include "sample.h"
@@ -117,11 +122,14 @@ static const char *idle(const ReplayMachine *m, const Work *w, const char *templ
   double work = strcmp(template, "rnn") ? w->total : w->total / steps_of(w);
   if (work <= CLIFF_ELEMENTS) return NULL;
   if (m->cpu) {
-    if (items <= 1) return "thread";
-    return w->scalar > CLIFF_ELEMENTS && w->scalar * LANE_SHARE > w->total ? "lane" : NULL;
+    static const TargetTraits cpu = {0};
+    bool vectors = w->scalar <= CLIFF_ELEMENTS || w->scalar * LANE_SHARE <= w->total;
+    if (items <= 1 && !(vectors && work <= (double)traits_split_elements(&cpu))) return "thread";
+    return vectors ? NULL : "lane";
   }
   if (threads > 1 || w->tile) return NULL;
-  return items <= 1 ? "thread" : "lane";
+  if (items <= 1) return "thread";
+  return items <= CLIFF_ELEMENTS || work / items > CLIFF_ELEMENTS ? "lane" : NULL;
 }
 
 // ---- the work of the host ----

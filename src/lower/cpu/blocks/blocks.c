@@ -12,6 +12,9 @@
 // f32 and add one element after the other; plain types (f16, bf16, 8 bits with scales) have no
 // others.
 //
+// On a GPU a work item is a thread, which has one column and a few rows: items are many instead of
+// large.
+//
 // Needs:      one mat_mul_blocks of a type with a layout, of constant sizes but for the rows of x;
 //             rows of plain types are whole words; x in f32, or quantised where products are of
 //             integers.
@@ -21,6 +24,8 @@
 
 #include "lower/template.h"
 
+// On a GPU a work item is one thread: one column and a few rows, a block at a time.
+enum { THREAD_ROWS = 4 };
 enum { SLAB_ELEMENTS = 256, ITEM_ROWS = 256, ROWS_INT = 4, ROWS_FLOAT = 6, UNROLL = 8 };
 
 #define BLOCKS_SCHEDULE(I, B, C, T)                                                                \
@@ -444,6 +449,8 @@ static bool blocks_choose(void *match, const LowerTarget *t, const ScheduleGiven
   s->cols = narrow || wide * b->u.t->bytes > BURST * STEPS * 64 ? lanes : wide;
   s->rows = (b->ints ? ROWS_INT : ROWS_FLOAT) * (wide / s->cols);
   if (t->vector_registers < 32) s->rows = 2 * wide / s->cols;
+  if (t->traits.gpu)
+    *s = (BlocksSchedule){.rows = THREAD_ROWS, .cols = 1, .slab = 1, .item_rows = THREAD_ROWS};
   return true;
 }
 

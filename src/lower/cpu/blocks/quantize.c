@@ -1,8 +1,9 @@
 // quantize.c -- template blocks_quantize: rows in 8 bits with a scale a block, for products of
 // integers.
 //
-// A work item is some blocks of a row.  A block is read for its largest magnitude, then for its
-// codes, then for their sums, which are formed again rather than read back.
+// A work item is some blocks of a row, on a GPU one: there an item is a thread.  A block is read
+// for its largest magnitude, then for its codes, then for their sums, which are formed again rather
+// than read back.
 //
 // Needs:      one quantize_blocks alone; a last axis of known length.
 // Guarantees: the bits of the reference evaluation, which has the formulas (eval/blocks.c).
@@ -105,8 +106,8 @@ static bool blocks_quantize_choose(void *match, const LowerTarget *t, const Sche
                                    void *fields) {
   const Quantize *q = match;
   int64_t blocks = q->k / q->block, n = MIN(MAX(ITEM_ELEMENTS / q->block, 1), blocks);
-  (void)t;
   (void)given;
+  if (t->traits.gpu) n = 1;
   while (blocks % n) n--;
   *(BlocksQuantizeSchedule *)fields = (BlocksQuantizeSchedule){.blocks = n};
   return true;
