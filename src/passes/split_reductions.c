@@ -6,6 +6,9 @@
 // gave.  An axis that is too long by itself is cut into parts of equal length, and what is left
 // over is a part of its own.
 //
+// A product whose result is one element is such a sum.  So is, on a CPU, one of few terms with one
+// column: a matrix has no lanes for it, a reduction has its rows.
+//
 // A composite whose result is small beside its operand, such as a norm of vectors, is expanded
 // where the sums inside are long.
 //
@@ -13,6 +16,7 @@
 // Guarantees: the parts depend on the shapes and on the kind of machine alone.  Sums of floats only
 //             under FAST_REASSOC, and never with OptOptions.batch_invariant: the number of parts
 //             depends on how many sums there are.
+#include "eval/contract.h"
 #include "eval/movement.h"
 #include "eval/reduce.h"
 #include "eval/scalar.h"
@@ -210,15 +214,76 @@ static Node *expand(void *ctx, Node *n, Node *old) {
   return out[0];
 }
 
+// ---- products of one column ----
+
+// sum(x * y) over these axes of x.
+static Node *sum_of_products(Graph *g, const Node *n, Node *x, Node *y, int naxes,
+                             const int64_t *axes, bool keepdims) {
+  DType t = type_of(n)->dtype;
+  DType wide = dtype_is_float(t) && dtype_bits(t) < 32 ? DT_F32 : t;
+  cast_attrs up = {.to = wide, .saturate = true}, down = {.to = t, .saturate = true};
+  if (type_of(x)->dtype != wide) x = NA(g, cast, &up, x);
+  if (type_of(y)->dtype != wide) y = NA(g, cast, &up, y);
+  reduce_attrs at = {.keepdims = keepdims};
+  Node *product = N(g, mul, x, y), *to = node_i64s(g, naxes, axes);
+  Node *sum = node_new(g, OP_reduce_sum, 2, (Node *[]){product, to}, &at, 0, NULL);
+  if (wide != t) sum = NA(g, cast, &down, sum);
+  if (graph_status(g) || type_of(sum) != type_of(n)) return NULL;
+  sum->name = n->name;
+  return sum;
+}
+
+// All axes of both sides are summed over.
+static Node *inner_dot(Graph *g, const Node *n) {
+  const dot_attrs *at = n->attrs;
+  const Type *x = type_of(n->src[0]), *y = type_of(n->src[1]);
+  int64_t axes[MAX_RANK], perm[MAX_RANK];
+  if (x->rank < 1 || at->contract_lhs.n != x->rank || at->contract_rhs.n != y->rank) return NULL;
+  for (int i = 0; i < x->rank; i++) {
+    axes[i] = i;
+    perm[axis_of(at->contract_lhs.v[i], x->rank)] = axis_of(at->contract_rhs.v[i], y->rank);
+  }
+  Node *r = transpose_to(g, n->src[1], y->rank, perm);
+  return sum_of_products(g, n, n->src[0], r, x->rank, axes, false);
+}
+
+static Node *one_column(Graph *g, const Node *n) {
+  enum { FEW_TERMS = 16, LONG_SUM = 1024 };
+  const Type *x = type_of(n->src[0]), *y = type_of(n->src[1]);
+  if (x->rank < 1 || y->rank < 1 || y->rank > 2 || (y->rank == 2 && !ie_is(y->dims[1], 1)) ||
+      !ie_is_const(y->dims[0]))
+    return NULL;
+  int64_t terms = y->dims[0]->value, flat = -1, last = x->rank - 1;
+  bool one = true;
+  for (int i = 0; i < x->rank - 1; i++) one &= ie_is(x->dims[i], 1);
+  if (one ? terms < LONG_SUM : terms < 1 || terms > FEW_TERMS || g->traits->gpu) return NULL;
+  Node *r = y->rank == 2 ? N(g, reshape, n->src[1], node_i64s(g, 1, &flat)) : n->src[1];
+  return sum_of_products(g, n, n->src[0], r, 1, &last, y->rank == 2);
+}
+
+static Node *product_as_sum(void *ctx, Node *n, Node *old) {
+  const SplitSums *s = ctx;
+  Node *y = NULL;
+  (void)old;
+  if ((n->op != OP_dot && n->op != OP_mat_mul) || type_of(n)->kind != TK_TENSOR ||
+      type_of(n)->rank < 0 || !may_split(s, n))
+    return n;
+  y = n->op == OP_dot ? inner_dot(s->c->g, n) : one_column(s->c->g, n);
+  return y ? y : n;
+}
+
 tenon_status pass_split_reductions(PassCtx *c, bool *out_changed) {
   SplitSums s = {.c = c,
                  .items = traits_busy_items(c->g->traits),
                  .elements = traits_split_elements(c->g->traits)};
-  bool first = false, second = false;
-  GraphMap m = {.g = c->g, .fn = expand, .ctx = &s};
-  TRY(graph_map(&m, &first));
-  m.fn = split;
-  TRY(graph_map(&m, &second));
-  *out_changed = first || second;
+  GraphMap m = {.g = c->g, .ctx = &s};
+  Node *(*const step[])(void *, Node *, Node *) = {product_as_sum, expand, split};
+  *out_changed = false;
+  for (int i = 0; i < ARRAY_LEN(step); i++) {
+    bool changed = false;
+    m.fn = step[i];
+    TRY(graph_map(&m, &changed));
+    *out_changed |= changed;
+  }
   return TENON_OK;
 }

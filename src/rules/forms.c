@@ -4,6 +4,7 @@
 // packed weights that are constants.  The same operator in another form would be evaluated by the
 // host.  Here it becomes elementwise operators, products and reductions, which fuse with what is
 // around them.  Forms whose sizes only a run knows stay as they are.
+#include "eval/contract.h"
 #include "eval/contrib.h"
 #include "eval/image.h"
 #include "eval/norm.h"
@@ -160,6 +161,88 @@ static Node *loss_in_parts(Graph *g, const Match *m) {
   return out[0];
 }
 
+// ---- einsum of several operands ----
+
+static bool has_label(const uint8_t *v, int n, uint8_t label) {
+  for (int i = 0; i < n; i++)
+    if (v[i] == label) return true;
+  return false;
+}
+
+enum { LETTERS = 52 };
+
+static char letter_of(uint8_t label) { return (char)(label < 26 ? 'a' + label : 'A' + label - 26); }
+
+static void put_term(StrBuf *text, const uint8_t *label, int n) {
+  for (int i = 0; i < n; i++) strbuf_putc(text, letter_of(label[i]));
+}
+
+// The labels of two operands that another one or the result needs.  False: none is summed over
+// here, so that joining the two first gains nothing.
+static bool kept_labels(const Einsum *q, int left, int right, uint8_t *out, int *out_n) {
+  bool sums = false;
+  *out_n = 0;
+  for (int side = 0; side < 2; side++)
+    for (int i = 0, op = side ? right : left; i < q->nlabels[op]; i++) {
+      uint8_t l = q->label[op][i];
+      bool kept = has_label(q->out, q->nout, l);
+      for (int other = 0; other < q->nops && !kept; other++)
+        kept = other != left && other != right && has_label(q->label[other], q->nlabels[other], l);
+      sums |= !kept;
+      if (!kept || has_label(out, *out_n, l)) continue;
+      if (*out_n == MAX_RANK) return false;
+      out[(*out_n)++] = l;
+    }
+  return sums;
+}
+
+// Two operands of three or more first: what they sum over by themselves.
+static Node *einsum_pair(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  int rank[EINSUM_MAX_OPERANDS], kept, left, right = 0;
+  uint8_t label[MAX_RANK];
+  int64_t at;
+  Einsum *q = arena_new(&g->scratch, Einsum);
+  DType t = type_of(n)->dtype;
+  if (n->nsrc < 3 || n->nsrc > EINSUM_MAX_OPERANDS || (t != DT_F32 && t != DT_F64)) return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if ((rank[i] = type_of(n->src[i])->rank) < 0) return NULL;
+  if (einsum_parse(((const einsum_attrs *)n->attrs)->equation, (int)n->nsrc, rank, q, &at))
+    return NULL;
+  for (int i = 0; i < q->nops; i++)
+    for (int k = 0; k < q->nlabels[i]; k++)
+      if (q->label[i][k] >= LETTERS) return NULL;
+  bool found = false;
+  for (left = 0; left < q->nops && !found; left++)
+    for (right = left + 1; right < q->nops && !found; right++)
+      found = kept_labels(q, left, right, label, &kept);
+  if (!found) return NULL;
+  left--, right--;
+  StrBuf first, all;
+  strbuf_init(&first, &g->scratch);
+  strbuf_init(&all, &g->scratch);
+  put_term(&first, q->label[left], q->nlabels[left]);
+  strbuf_putc(&first, ',');
+  put_term(&first, q->label[right], q->nlabels[right]);
+  strbuf_puts(&first, "->");
+  put_term(&first, label, kept);
+  einsum_attrs one = {.equation = strbuf_str(&first)};
+  Node *src[EINSUM_MAX_OPERANDS] = {NA(g, einsum, &one, n->src[left], n->src[right])};
+  put_term(&all, label, kept);
+  int count = 1;
+  for (int i = 0; i < q->nops; i++) {
+    if (i == left || i == right) continue;
+    strbuf_putc(&all, ',');
+    put_term(&all, q->label[i], q->nlabels[i]);
+    src[count++] = n->src[i];
+  }
+  strbuf_puts(&all, "->");
+  put_term(&all, q->out, q->nout);
+  einsum_attrs rest = {.equation = strbuf_str(&all)};
+  Node *r = node_new(g, OP_einsum, count, src, &rest, 1, n->name);
+  return r != g->poison && type_of(r) == type_of(n) ? r : NULL;
+}
+
 static const Rule forms[] = {
     // clang-format off
     RULE("global_average_pool.nothing", ANY(global_average_pool), .make = pool_of_nothing, .fast = FAST_NO_SZ, .example = "(%x: f32[n, 3]) { %r = global_average_pool(%x) return %r }"),
@@ -174,6 +257,8 @@ static const Rule forms[] = {
          .example = "(%x: f32[n, 24], %w: u8[5, 2, 8], %s: f32[5, 2], %z: f32[5, 2]) { %r = mat_mul_n_bits(%x, %w, %s, %z) return %r }"),
     RULE("softmax_loss.parts",          ANY(softmax_cross_entropy_loss), .make = loss_in_parts, .fast = FAST_REASSOC | FAST_APPROX,
          .example = "(%x: f32[3, 5]) { %t = const i64[3] {0, 4, 1} %r = softmax_cross_entropy_loss(%x, %t) return %r }"),
+    RULE("einsum.pair",                 ANY(einsum),              .make = einsum_pair, .fast = FAST_REASSOC,
+         .example = "(%x: f32[3, n], %y: f32[2, n], %z: f32[3, 2]) { %r = einsum(%x, %y, %z) equation=\"ij,kj,ik->i\" return %r }"),
     // clang-format on
 };
 const RuleSet rules_forms = RULES("forms", forms, "each removes a form without a template");
