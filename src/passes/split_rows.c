@@ -1,4 +1,4 @@
-// split_rows.c -- the pass split-rows: a few long rows as many shorter ones, on GPUs.
+// split_rows.c -- the pass split-rows: a few long rows as many shorter ones.
 //
 // A normalisation or a scan has a thread block for each row (lower/gpu/reduce.c, lower/gpu/scan.c).
 // With fewer rows than multiprocessors most of them have nothing to do.  Here such rows are cut
@@ -7,7 +7,10 @@
 //     of all is the mean of the parts' variances and of their means' squared distances from the
 //     mean of all, so that nothing is subtracted that is nearly equal;
 //   - softmax takes the maximum and the sum of exponentials so;
-//   - a cumulative sum is one within parts, after the sums of the parts before.
+//   - a cumulative sum or product is one within parts, after the sums of the parts before.
+//
+// On a CPU scans alone are cut: template scan has a row in each lane, and a row of its own has but
+// one.  Norms and softmax are vectors along the row there.
 //
 // How many parts there are depends on the shapes and the number of multiprocessors alone.
 //
@@ -25,6 +28,9 @@
 
 // A row that is cut has so many elements at least, and a part of it.
 enum { LEAST_ROW = 16 << 10, LEAST_PART = 1 << 10, LEAST_PARTS = 8, BLOCKS = 2 };
+// On a CPU parts are short, so that lanes do not read lines a power of two from each other, which a
+// cache has few places for; but the sums of all parts are one work item.
+enum { SHORT_PART = 128, PARTS_MOST = 2048 };
 
 // Sizes of a tensor whose rows are cut: [before, size of the axis that is cut, behind].
 static int64_t known(Dim x) { return ie_is_const(x) ? x->value : 0; }
@@ -32,9 +38,12 @@ static int64_t known(Dim x) { return ie_is_const(x) ? x->value : 0; }
 // How many parts `size` places of a row, of `length` elements in all, are cut into; 0: the rows
 // are enough, too short, or `size` has no such divisor.
 static int64_t parts_of(const PassCtx *c, int64_t rows, int64_t length, int64_t size) {
-  int64_t units = c->g->traits->sm_count;
+  const TargetTraits *t = c->g->traits;
+  int64_t units = t->gpu ? t->sm_count : traits_busy_items(t);
   if (rows < 1 || length < LEAST_ROW || size < LEAST_PARTS || 2 * rows > units) return 0;
-  int64_t most = MIN(BLOCKS * units / rows, length / LEAST_PART), best = 0;
+  int64_t most = t->gpu ? MIN(BLOCKS * units / rows, length / LEAST_PART)
+                        : MIN(PARTS_MOST / rows, length / SHORT_PART);
+  int64_t best = 0;
   for (int64_t n = LEAST_PARTS; n <= MIN(most, size); n++)
     if (size % n == 0) best = n;
   return best;
@@ -181,14 +190,18 @@ static Node *split_softmax(PassCtx *c, Node *n) {
 
 // ---- scans ----
 
+// Products are formed in f64 throughout: a part's own may be out of f32's range where the whole is
+// not.
 static Node *split_scan(PassCtx *c, Node *n) {
   Graph *g = c->g;
   const cum_attrs *at = n->attrs;
   const Type *t = type_of(n->src[0]);
+  bool product = n->op == OP_cum_prod, is_float = t->dtype == DT_F32 || t->dtype == DT_F64;
+  DType wide = is_float ? DT_F64 : t->dtype;
   Ints axes;
   int64_t rows = 1;
-  if (n->op != OP_cum_sum || t->dtype != DT_F32 || t->rank < 1 || !node_ints(g, n->src[1], &axes) ||
-      axes.n != 1)
+  if ((!is_float && t->dtype != DT_I32 && t->dtype != DT_I64) || t->rank < 1 ||
+      !node_ints(g, n->src[1], &axes) || axes.n != 1)
     return n;
   int axis = axis_of(axes.v[0], t->rank);
   for (int i = 0; i < t->rank; i++)
@@ -197,11 +210,14 @@ static Node *split_scan(PassCtx *c, Node *n) {
   Node *x = parts ? in_parts(g, n->src[0], axis, parts) : NULL;
   if (!x) return n;
   cum_attrs before = {.exclusive = true, .reverse = at->reverse};
-  Node *sums = reduced(g, OP_reduce_sum, x, node_i64s(g, 1, &(int64_t){axis + 1}), true);
-  sums = NA(g, cum_sum, &before, cast_to(g, sums, DT_F64), node_i64(g, axis));
-  Node *own = NA(g, cum_sum, at, x, node_i64(g, axis + 1));
-  Node *y = N(g, add, cast_to(g, own, DT_F64), sums);
-  return reshape_to(g, cast_to(g, y, DT_F32), t);
+  if (product) x = cast_to(g, x, wide);
+  int reduce = product ? OP_reduce_prod : OP_reduce_sum;
+  Node *sums = reduced(g, reduce, x, node_i64s(g, 1, &(int64_t){axis + 1}), true);
+  Node *src[] = {cast_to(g, sums, wide), node_i64(g, axis)}, *own[] = {x, node_i64(g, axis + 1)};
+  sums = node_new(g, n->op, 2, src, &before, 1, NULL);
+  Node *y = cast_to(g, node_new(g, n->op, 2, own, at, 1, NULL), wide);
+  y = product ? N(g, mul, y, sums) : N(g, add, y, sums);
+  return reshape_to(g, cast_to(g, y, t->dtype), t);
 }
 
 // ---- the pass ----
@@ -212,7 +228,8 @@ static Node *split_node(void *ctx, Node *n, Node *old) {
   (void)old;
   if (!n->nsrc || type_of(n->src[0])->kind != TK_TENSOR || type_of(n->src[0])->rank < 0) return n;
   bool norms = c->o->fast & FAST_APPROX;
-  if (n->op == OP_cum_sum) r = split_scan(c, n);
+  if (n->op == OP_cum_sum || n->op == OP_cum_prod) r = split_scan(c, n);
+  if (!c->g->traits->gpu) return r && r != c->g->poison && type_of(r) == type_of(n) ? r : n;
   if (n->op == OP_softmax || n->op == OP_log_softmax) r = split_softmax(c, n);
   if (n->op == OP_layer_normalization && norms) r = split_layer(c, n);
   if (n->op == OP_group_normalization && norms) {
@@ -230,7 +247,7 @@ static Node *split_node(void *ctx, Node *n, Node *old) {
 tenon_status pass_split_rows(PassCtx *c, bool *out_changed) {
   *out_changed = false;
   const TargetTraits *t = c->g->traits;
-  if (!t->gpu || t->sm_count < 2 || !(c->o->fast & FAST_REASSOC) || c->o->batch_invariant)
+  if ((t->gpu && t->sm_count < 2) || !(c->o->fast & FAST_REASSOC) || c->o->batch_invariant)
     return TENON_OK;
   GraphMap m = {.g = c->g, .fn = split_node, .ctx = c};
   return graph_map(&m, out_changed);

@@ -1,20 +1,25 @@
 // scan.c -- template scan: cum_sum and cum_prod.
 //
-// Where the axis is the last one, a row is a work item.  Else the last axis is the vector, and each
-// lane has its own sum, in registers where the pieces of that axis have one known width.
+// Where the axis is the last one, each lane has a row of its own; a row is a work item where there
+// are too few of them.  Else the last axis is the vector, and each lane has its own sum, in
+// registers where the pieces of that axis have one known width.
 //
 // Needs:      one such op over a constant axis, not of bool and not empty; every result has its
 //             shape.  Sizes may be dynamic.
-// Guarantees: elements are added in order, floats in f64 as in the reference evaluation; `cols` is
-//             FREE.  `exclusive` and `reverse` are as in ONNX.
+// Guarantees: elements are added in order, floats in f64 as in the reference evaluation: every
+//             field is FREE.  `exclusive` and `reverse` are as in ONNX.
 #include "lower/cpu/reduce.h"
 #include "lower/cpu/scan.h"
 
 #include "eval/index.h"
 
+enum { ROWS_LEAST = 4, ROWS_MOST = 8 };
+
 #define SCAN_SCHEDULE(I, B, C, T)                                                                  \
   I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
-    "elements of the last axis per work item, each with its own sum")
+    "elements of the last axis per work item, each with its own sum")                              \
+  I(T, rows, 0, 0, 1 << 8, 1, FREE,                                                                \
+    "rows per work item, each in a lane, where the axis is the last one; 0: one, without lanes")
 SCHEDULE_STRUCT(Scan, SCAN_SCHEDULE);
 SCHEDULE_TABLE(Scan, SCAN_SCHEDULE);
 
@@ -112,7 +117,12 @@ bool scan_begin(Scan *s, Lowering *lo, const Node *fused) {
 
 static void *scan_match(Lowering *lo, const Node *fused) {
   Scan *s = arena_new(lo->arena, Scan);
-  return scan_begin(s, lo, fused) ? s : NULL;
+  bool over[MAX_RANK] = {false};
+  if (!scan_begin(s, lo, fused)) return NULL;
+  elem_shape(&s->e, s->type, s->shape);
+  over[s->axis] = true;
+  row_lanes_find(&s->rows, s->e.pool, s->type->rank, s->shape, over);
+  return s;
 }
 
 static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
@@ -120,7 +130,10 @@ static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *
   const Scan *s = match;
   int bytes = dtype_is_float(s->type->dtype) ? 8 : (int)elem_bytes(s->type->dtype);
   (void)given;
-  *(ScanSchedule *)fields = (ScanSchedule){.cols = 64};
+  bool rows = s->vector < 0 && !t->traits.gpu && row_lanes_many(&s->rows);
+  // More rows at a distance of a power of two would not stay in the cache.
+  int64_t lanes = MIN(MAX(t->vector_bytes / 8, ROWS_LEAST), ROWS_MOST);
+  *(ScanSchedule *)fields = (ScanSchedule){.cols = 64, .rows = rows ? lanes : 0};
   bool over[MAX_RANK] = {false};
   over[s->axis] = true;
   if (s->vector >= 0)
@@ -129,16 +142,53 @@ static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *
   return true;
 }
 
+// Opens the loop over the elements of a row: the place of the one at hand.
+static Dim open_axis(Scan *s) {
+  ElementBuilder *e = &s->e;
+  IntPool *p = e->pool;
+  Dim size = s->shape[s->axis], i = loop_for(&e->b, LOOP_SERIAL, "k", size);
+  if (!((const cum_attrs *)s->node->attrs)->reverse) return i;
+  // As an index of its own, which counts up where elements do.
+  const LoopExpr *place = loop_index(e->k, ie_addc(p, ie_sub(p, size, i), -1));
+  return loop_bind(&e->b, "k", place, size, "a row has fewer elements than its axis");
+}
+
+// Rows as lanes.
+static bool build_rows(Scan *s, int64_t rows, bool product, DType t) {
+  ElementBuilder *e = &s->e;
+  IntPool *p = e->pool;
+  bool fixed =
+      ie_is_const(s->rows.last) && (s->rows.last->value <= rows || s->rows.last->value % rows == 0);
+  int32_t sums =
+      loop_buffer(e->k, fixed ? LOOP_REGISTER : LOOP_SCRATCH, "sums", t, ie_const(p, rows), false);
+  loop_begin(&e->b, e->k);
+  row_lanes_items(&s->rows, e, rows);
+  Dim lane = row_lanes_vector(&s->rows, e, s->index);
+  loop_store(&e->b, sums, lane, elem_number(e, t, product));
+  loop_end(&e->b);
+  Dim i = open_axis(s);
+  lane = row_lanes_vector(&s->rows, e, s->index);
+  s->index[s->axis] = i;
+  elem_give(e, s->node, scan_value, s);
+  bool ok = step(s, sums, lane, product);
+  for (int n = 0; n < 3; n++) loop_end(&e->b);
+  return ok;
+}
+
 static bool scan_build(void *match, const void *fields, Lowered *out) {
   Scan *s = match;
   ElementBuilder *e = &s->e;
-  s->cols = ((const ScanSchedule *)fields)->cols;
+  const ScanSchedule *from = fields;
+  s->cols = from->cols;
   IntPool *p = e->pool;
   bool product = s->node->op == OP_cum_prod, lanes = s->vector >= 0;
-  const cum_attrs *at = s->node->attrs;
   DType t = dtype_is_float(s->type->dtype) ? DT_F64 : s->type->dtype;
   Dim first, width, lane = p->zero;
-  elem_shape(e, s->type, s->shape);
+  if (!lanes && from->rows) {
+    if (!build_rows(s, from->rows, product, t)) return false;
+    elem_finish(e, out);
+    return true;
+  }
   Dim last = lanes ? s->shape[s->vector] : p->one;
   bool fixed = ie_is_const(last) && (last->value < s->cols || last->value % s->cols == 0);
   int32_t sums = loop_buffer(e->k, lanes && fixed ? LOOP_REGISTER : LOOP_SCRATCH, "sums", t,
@@ -148,12 +198,7 @@ static bool scan_build(void *match, const void *fields, Lowered *out) {
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
   loop_store(&e->b, sums, lane, elem_number(e, t, product));
   if (lanes) loop_end(&e->b);
-  Dim i = loop_for(&e->b, LOOP_SERIAL, "k", s->shape[s->axis]);
-  if (at->reverse) {  // as an index of its own, which counts up where elements do
-    const LoopExpr *place = loop_index(e->k, ie_addc(p, ie_sub(p, s->shape[s->axis], i), -1));
-    i = loop_bind(&e->b, "k", place, s->shape[s->axis], "a row has fewer elements than its axis");
-  }
-  s->index[s->axis] = i;
+  s->index[s->axis] = open_axis(s);
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
   if (lanes) s->index[s->vector] = ie_add(p, first, lane);
   elem_give(e, s->node, scan_value, s);
@@ -163,5 +208,9 @@ static bool scan_build(void *match, const void *fields, Lowered *out) {
   return true;
 }
 
-const TemplateCode template_scan = {
-    .match = scan_match, .choose = scan_choose, .build = scan_build, SCHEDULE(Scan)};
+static const char *const cheaper[] = {"scan rows=0", NULL};
+const TemplateCode template_scan = {.match = scan_match,
+                                    .choose = scan_choose,
+                                    .build = scan_build,
+                                    .cheaper = cheaper,
+                                    SCHEDULE(Scan)};

@@ -2,7 +2,7 @@
 #ifndef TENON_LOWER_CPU_SCAN_H
 #define TENON_LOWER_CPU_SCAN_H
 
-#include "lower/element/element.h"
+#include "lower/cpu/row_lanes.h"
 #include "lower/template.h"
 
 typedef struct Scan {
@@ -13,6 +13,7 @@ typedef struct Scan {
   Dim shape[MAX_RANK], index[MAX_RANK];
   const LoopExpr *value;  // of the element at `index`
   int64_t cols;           // of the schedule of template scan
+  RowLanes rows;          // likewise: where rows are lanes
 } Scan;
 
 bool scan_begin(Scan *s, Lowering *lo, const Node *fused);  // false: the kernel is no scan
