@@ -18,8 +18,10 @@
 //             depends on how many sums there are.
 #include "eval/contract.h"
 #include "eval/movement.h"
+#include "eval/norm.h"
 #include "eval/reduce.h"
 #include "eval/scalar.h"
+#include "ir/internal.h"
 #include "passes/passes.h"
 #include "rules/shape.h"
 
@@ -29,6 +31,7 @@ typedef struct SplitSums {
   PassCtx *c;
   int64_t items;     // work items that keep the machine at work
   int64_t elements;  // of one item, from which a second kernel pays
+  IntMap results;    // composite -> what its results are replaced by, or 0
 } SplitSums;
 
 // How a reduction is divided.
@@ -198,12 +201,46 @@ static Node *split(void *ctx, Node *n, Node *old) {
   return y ? y : n;
 }
 
-// A reduction that is a function of plain ones is expanded where those would be divided.
+// The axes that a composite reduces beside what it computes for each element.
+static bool reduces_within(const Node *n, Parts *p) {
+  const Type *t = n->nsrc ? type_of(n->src[0]) : NULL;
+  const batch_normalization_attrs *at = n->attrs;
+  bool norm = n->op == OP_batch_normalization && at->training_mode;
+  if ((!norm && n->op != OP_dynamic_quantize_linear) || !type_is_static(t) || t->rank < 1 + norm)
+    return false;
+  p->rank = t->rank;
+  for (int i = 0; i < t->rank; i++) p->over[i] = true;
+  if (norm) p->over[at->channels_last ? t->rank - 1 : 1] = false;
+  return true;
+}
+
+static Node **results_of(SplitSums *s, const Node *n) {
+  Graph *g = s->c->g;
+  uint64_t known;
+  Parts p;
+  if (!reduces_within(n, &p) || !may_split(s, n) || !find_parts(s, type_of(n->src[0]), &p))
+    return NULL;
+  if (intmap_get(&s->results, n->id, &known)) return (Node **)(uintptr_t)known;
+  Node **out = arena_array(&g->scratch, Node *, n->nres);
+  op_info(n->op)->expand(g, n, out);
+  bool ok = !graph_status(g) && out[0];
+  for (int i = 0; ok && i < n->nres; i++) ok = out[i] && type_of(out[i]) == n->type[i];
+  if (!ok) out = NULL;
+  intmap_put(&s->results, n->id, (uint64_t)(uintptr_t)out);
+  return out;
+}
+
+// A reduction that is a function of plain ones, or a composite that has some within, is expanded
+// where those would be divided.
 static Node *expand(void *ctx, Node *n, Node *old) {
   SplitSums *s = ctx;
   Graph *g = s->c->g;
   Parts p;
   (void)old;
+  Node **results = n->op == OP_proj ? results_of(s, n->src[0])
+                   : n->nres == 1   ? results_of(s, n)
+                                    : NULL;
+  if (results) return results[n->op == OP_proj ? ((const proj_attrs *)n->attrs)->index : 0];
   if (!is_function_of_plain(n) || !may_split(s, n) || !reduced_axes(g, n, &p) ||
       !find_parts(s, type_of(n->src[0]), &p))
     return n;
@@ -277,6 +314,7 @@ tenon_status pass_split_reductions(PassCtx *c, bool *out_changed) {
                  .items = traits_busy_items(c->g->traits),
                  .elements = traits_split_elements(c->g->traits)};
   GraphMap m = {.g = c->g, .ctx = &s};
+  intmap_init(&s.results, &c->g->scratch);
   Node *(*const step[])(void *, Node *, Node *) = {product_as_sum, expand, split};
   *out_changed = false;
   for (int i = 0; i < ARRAY_LEN(step); i++) {

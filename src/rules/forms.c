@@ -7,6 +7,7 @@
 #include "eval/contract.h"
 #include "eval/contrib.h"
 #include "eval/image.h"
+#include "eval/index.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
 
@@ -161,6 +162,20 @@ static Node *loss_in_parts(Graph *g, const Match *m) {
   return out[0];
 }
 
+// ---- updates of narrow floats ----
+
+// Sums of 16-bit floats are rounded once, after the last update: so they are formed in f32.
+static Node *scatter_wide(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  DType t = type_of(n)->dtype;
+  int mode = n->op == OP_scatter_nd ? ((const scatter_nd_attrs *)n->attrs)->reduction
+                                    : ((const scatter_elements_attrs *)n->attrs)->reduction;
+  if ((t != DT_F16 && t != DT_BF16) || mode == SCATTER_NONE) return NULL;
+  cast_attrs up = {.to = DT_F32, .saturate = true}, down = {.to = t, .saturate = true};
+  Node *src[] = {NA(g, cast, &up, n->src[0]), n->src[1], NA(g, cast, &up, n->src[2])};
+  return NA(g, cast, &down, node_with(g, n, src));
+}
+
 // ---- einsum of several operands ----
 
 static bool has_label(const uint8_t *v, int n, uint8_t label) {
@@ -257,6 +272,10 @@ static const Rule forms[] = {
          .example = "(%x: f32[n, 24], %w: u8[5, 2, 8], %s: f32[5, 2], %z: f32[5, 2]) { %r = mat_mul_n_bits(%x, %w, %s, %z) return %r }"),
     RULE("softmax_loss.parts",          ANY(softmax_cross_entropy_loss), .make = loss_in_parts, .fast = FAST_REASSOC | FAST_APPROX,
          .example = "(%x: f32[3, 5]) { %t = const i64[3] {0, 4, 1} %r = softmax_cross_entropy_loss(%x, %t) return %r }"),
+    RULE("scatter_elements.wide",       ANY(scatter_elements),    .make = scatter_wide, .fast = FAST_REASSOC,
+         .example = "(%x: f16[4], %u: f16[3]) { %i = const i64[3] {0, 2, 0} %r = scatter_elements(%x, %i, %u) reduction=add return %r }"),
+    RULE("scatter_nd.wide",             ANY(scatter_nd),          .make = scatter_wide, .fast = FAST_REASSOC,
+         .example = "(%x: f16[4, n], %u: f16[2, n]) { %i = const i64[2, 1] {1, 1} %r = scatter_nd(%x, %i, %u) reduction=add return %r }"),
     RULE("einsum.pair",                 ANY(einsum),              .make = einsum_pair, .fast = FAST_REASSOC,
          .example = "(%x: f32[3, n], %y: f32[2, n], %z: f32[3, 2]) { %r = einsum(%x, %y, %z) equation=\"ij,kj,ik->i\" return %r }"),
     // clang-format on

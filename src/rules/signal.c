@@ -8,6 +8,7 @@
 // fast transform.
 #include "eval/signal.h"
 #include "eval/contract.h"
+#include "eval/scalar.h"
 
 #include "rules/letters.h"
 #include "rules/rules.h"
@@ -18,6 +19,7 @@
 // Elements of a table: above this a fast transform has the advantage over a product.
 enum { TABLE_MAX = 1 << 21 };
 // Two steps are for so many points at least, and where they take this part of one product's sums.
+enum { MAX_DFT = 3 };  // operands
 enum { STEPS_LEAST = 128, STEPS_GAIN = 2, STEPS_LANES = 8 };
 static const double TAU = 6.28318530717958647693;
 
@@ -231,6 +233,18 @@ static Node *dft_product(Graph *g, const Match *m) {
   return swap_axis(g, N(g, reshape, y, node_i64s(g, rank, shape)), at);
 }
 
+// Of narrow floats in f32.
+static Node *dft_wide(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  DType t = type_of(n)->dtype;
+  if (t != DT_F16 && t != DT_BF16) return NULL;
+  cast_attrs up = {.to = DT_F32, .saturate = true}, down = {.to = t, .saturate = true};
+  Node *src[MAX_DFT] = {NA(g, cast, &up, n->src[0])};
+  if (n->nsrc > MAX_DFT) return NULL;
+  for (uint32_t i = 1; i < n->nsrc; i++) src[i] = n->src[i];
+  return NA(g, cast, &down, node_with(g, n, src));
+}
+
 // ---- frames ----
 
 // [(k, part)][part of x][i]: weights of a convolution over a signal of one or two channels.
@@ -284,6 +298,8 @@ static Node *stft_convolution(Graph *g, const Match *m) {
 
 static const Rule signal[] = {
     // clang-format off
+    RULE("dft.wide", ANY(dft), .make = dft_wide, .fast = FAST_REASSOC | FAST_APPROX,
+         .example = "(%x: f16[n, 12, 2]) { %r = dft(%x) return %r }"),
     RULE("dft.steps", ANY(dft), .make = dft_steps, .fast = FAST_REASSOC | FAST_APPROX,
          .example = "(%x: f32[n, 192, 1]) { %r = dft(%x) onesided=true return %r }"),
     RULE("dft.product", ANY(dft), .make = dft_product, .fast = FAST_REASSOC | FAST_APPROX,

@@ -195,7 +195,7 @@ bool sample_begin(Sampler *s, ElementBuilder *e, const Node *n) {
   s->volume = e->pool->one;
   for (int d = 0; d < s->nd; d++) {
     s->size[d] = elem_dim(e, x->dims[2 + d]);
-    if (s->size[d]->lo < 1) return false;
+    if (roi && s->size[d]->lo < 1) return false;
     s->volume = ie_mul(e->pool, s->volume, s->size[d]);
   }
   return true;
@@ -232,6 +232,9 @@ static void join_taps(Sampler *s, const AxisTaps *t, SampleTap *out) {
 bool sample_taps(Sampler *s, const Dim *point, SampleTap *out) {
   AxisTaps t[SAMPLE_AXES];
   for (int d = 0; d < s->nd; d++) {
+    if (s->size[d]->lo < 1)
+      loop_bind(&s->e->b, "s", loop_int(s->e->k, DT_I64, 0), s->size[d],
+                "x has an empty spatial axis");
     if (s->n->op == OP_roi_align) {
       if (!roi_axis(s, point, d, &t[d])) return false;
       continue;
