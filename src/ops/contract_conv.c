@@ -423,6 +423,7 @@ static void expand_causal_conv_with_state(Graph *g, const Node *n, Node **out) {
   const Type *w = type_of(n->src[1]);
   if (type_of(x)->rank != 3 || w->rank != 3 || !ie_is_const(w->dims[0]) || !ie_is_const(w->dims[2]))
     return;
+  if (w->dims[0]->value < 1 || w->dims[2]->value < 1) return;  // no channels, no taps
   int64_t before = w->dims[2]->value - 1;
   if (past)
     x = node_new(g, OP_concat, 2, (Node *[]){past, x}, &(concat_attrs){.axis = 2}, 1, NULL);
