@@ -62,7 +62,8 @@ LV fp_fmod(Emit *e, LV x, LV y);                   // f64
 LV horner(Emit *e, LV x, const double *c, int n);  // c[0] + c[1] x + ...: in x's type
 
 // ---- f32 ----
-LV math_f32(Emit *e, LoopOp op, LV x);  // every one-operand function
+LV math_f32(Emit *e, LoopOp op, LV x);       // every one-operand function
+LV math_by_table(Emit *e, LoopOp op, LV x);  // erf, tanh; NULL: this machine has no table for it
 // ---- f64, to the last bits: every one-operand function, and pow ----
 LV math_f64(Emit *e, LoopOp op, LV x);
 LV math_pow_f64(Emit *e, LV x, LV y);

@@ -1,7 +1,8 @@
 // math_f32.c -- functions of f32 as LLVM IR.
 //
 // exp, log, tanh, sigmoid and erf, which networks use, are computed in f32.  The others are
-// computed in f64 by a plain formula and rounded.  Polynomials are near-minimax fits.
+// computed in f64 by a plain formula and rounded.  Polynomials are near-minimax fits.  Where a
+// machine looks coefficients up in registers, erf and tanh are those of math_table.c.
 //
 // Needs:      an f32 scalar or vector.
 // Guarantees: at most 2 ulp off; special values as in C.  Subnormals are right where the machine
@@ -148,6 +149,8 @@ static LV wide(Emit *e, LoopOp op, LV x) {
 }
 
 LV math_f32(Emit *e, LoopOp op, LV x) {
+  LV r = math_by_table(e, op, x);
+  if (r) return r;
   switch ((int)op) {
   case LOOP_exp: return exp_of(e, x);
   case LOOP_log: return log_of(e, x);
