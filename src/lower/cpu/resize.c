@@ -326,7 +326,7 @@ static bool resize_build(void *match, const void *fields, Lowered *out) {
   elem_give(e, z->r.n, give_value, z);
   loop_begin(&e->b, e->k);
   Dim lines = open_item(z, &plane, &line);
-  if (!repeats(z)) find_columns(z);
+  if (z->places >= 0 || z->weights >= 0) find_columns(z);
   if (z->s.planes > 1) {
     Dim p = loop_for(&e->b, LOOP_SERIAL, "p", ie_const(e->pool, z->s.planes));
     plane = ie_add(e->pool, plane, p);

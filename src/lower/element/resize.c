@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+enum { MOST_WHOLE = 1 << 14 };  // elements of an axis whose positions are looked at one by one
+
 // ---- arithmetic in f64 ----
 
 static const LoopExpr *num(Resize *r, double v) { return loop_float(r->e->k, DT_F64, v); }
@@ -136,14 +138,9 @@ bool resize_repeats(const Resize *r, const ResizeAxis *a, int64_t *k) {
   }
 }
 
-static Dim nearest_place(Resize *r, ResizeAxis *a, Dim index) {
-  int64_t k;
-  if (resize_repeats(r, a, &k)) return ie_div(r->e->pool, index, ie_const(r->e->pool, k));
-  const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index))), *low, *t;
-  note_outside(r, a, x);
-  if (!a->by_size) x = as_f32(r, x);
-  x = loop_let(&r->e->b, x);
-  low = loop_op(r->e->k, LOOP_floor, x, NULL, NULL);
+// The element that a position is rounded to: f64, whole.
+static const LoopExpr *rounded(Resize *r, const LoopExpr *x) {
+  const LoopExpr *low = loop_op(r->e->k, LOOP_floor, x, NULL, NULL), *t;
   t = two(r, LOOP_sub, x, low);
   const LoopExpr *next = two(r, LOOP_add, low, num(r, 1));
   switch (r->at->nearest_mode) {
@@ -152,7 +149,16 @@ static Dim nearest_place(Resize *r, ResizeAxis *a, Dim index) {
   case RESIZE_FLOOR: break;
   default: low = loop_op(r->e->k, LOOP_ceil, x, NULL, NULL);
   }
-  return bind_place(r, a, low);
+  return low;
+}
+
+static Dim nearest_place(Resize *r, ResizeAxis *a, Dim index) {
+  int64_t k;
+  if (resize_repeats(r, a, &k)) return ie_div(r->e->pool, index, ie_const(r->e->pool, k));
+  const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index)));
+  note_outside(r, a, x);
+  if (!a->by_size) x = as_f32(r, x);
+  return bind_place(r, a, rounded(r, loop_let(&r->e->b, x)));
 }
 
 // ---- linear and cubic ----
@@ -231,6 +237,28 @@ static const LoopExpr *interpolate(Resize *r, int i, Dim *at) {
 
 // ---- all ----
 
+// Whether every position along the axis lies on an element, as where an image is halved
+// asymmetrically: then one tap has all the weight.
+static bool on_elements(Resize *r, const ResizeAxis *a) {
+  if (!ie_is_const(a->in) || !ie_is_const(a->out) || a->in->value > MOST_WHOLE ||
+      a->out->value > MOST_WHOLE)
+    return false;
+  for (int64_t i = 0; i < a->out->value; i++) {
+    const LoopExpr *x = position(r, a, num(r, (double)i));
+    if (x->kind != LX_CONST || !(x->f >= 0 && x->f < (double)a->in->value) || x->f != floor(x->f))
+      return false;
+  }
+  return true;
+}
+
+static bool takes_elements(Resize *r) {
+  if (r->at->mode != RESIZE_LINEAR || r->at->antialias) return false;
+  if (r->at->coordinate_transformation_mode == RESIZE_TF_CROP) return false;
+  for (int i = 0; i < r->naxes; i++)
+    if (!r->axis[i].identity && !on_elements(r, &r->axis[i])) return false;
+  return true;
+}
+
 bool resize_begin(Resize *r, ElementBuilder *e, const Node *n) {
   const Type *x = type_of(n->src[0]);
   *r = (Resize){.e = e, .n = n, .at = n->attrs, .exact = !(e->lo->g->fast & FAST_REASSOC)};
@@ -238,6 +266,10 @@ bool resize_begin(Resize *r, ElementBuilder *e, const Node *n) {
   r->nearest = r->at->mode == RESIZE_NEAREST;
   r->ntaps = r->nearest ? 1 : r->at->mode == RESIZE_CUBIC ? 4 : 2;
   if (x->rank < 1 || type_of(n)->rank != x->rank || !read_axes(r)) return false;
+  if (takes_elements(r)) {
+    r->nearest = true;
+    r->ntaps = 1;
+  }
   return r->nearest || (!r->at->antialias && dtype_class(x->dtype) == DC_FLOAT);
 }
 
@@ -249,10 +281,11 @@ void resize_taps(Resize *r, ResizeAxis *a, Dim index) {
 }
 
 bool resize_strided(Resize *r, const ResizeAxis *a, int64_t *stride, int64_t *first) {
-  if (r->nearest || !ie_is_const(a->in) || !ie_is_const(a->out)) return false;
+  if (!ie_is_const(a->in) || !ie_is_const(a->out)) return false;
   int64_t before = r->ntaps / 2, place[2] = {0};
   for (int64_t i = 0; i < a->out->value; i++) {
     const LoopExpr *x = position(r, a, num(r, (double)i));
+    if (r->nearest) x = rounded(r, a->by_size ? x : as_f32(r, x));
     if (x->kind != LX_CONST || !(fabs(x->f) < 1e9)) return false;
     int64_t at = (int64_t)ceil(x->f) - before;
     if (at < 0 || at + r->ntaps > a->in->value) return false;  // it is clamped

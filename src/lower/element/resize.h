@@ -24,7 +24,7 @@ typedef struct Resize {
   ElementBuilder *e;
   const Node *n;
   const resize_attrs *at;
-  bool nearest;
+  bool nearest;  // an element is one of the operand's: also linear, where positions are whole
   int ntaps;
   DType sum;  // of weights and sums
   int naxes;
@@ -45,7 +45,7 @@ bool resize_repeats(const Resize *r, const ResizeAxis *a, int64_t *k);
 // The weight of one of four cubic taps; t: from the second to the position, f64.
 const LoopExpr *resize_cubic(LoopKernel *k, double a, const LoopExpr *t, int tap);
 // Whether tap k of every index i of an axis of constant sizes lies at stride * i + first + k, as
-// where an image is halved.  Not of nearest.
+// where an image is halved.
 bool resize_strided(Resize *r, const ResizeAxis *a, int64_t *stride, int64_t *first);
 // What an element of the operand adds, by its weight.
 const LoopExpr *resize_term(Resize *r, const LoopExpr *x, const LoopExpr *weight);
