@@ -125,6 +125,9 @@ const TemplateCase template_cases[] = {
     {.name = "topk_lanes",
      .text = G("%x: i64[n, 7, 19]", "  %k = const i64[1] {7}\n  %y:2 = top_k(%x, %k) axis=1 "
                                     "largest=false\n  return %y.0, %y.1\n")},
+    {.name = "topk_lanes",  // more results than registers have room for
+     .text = G("%x: f32[37, 41]", "  %k = const i64[1] {20}\n  %y:2 = top_k(%x, %k)\n"
+                                  "  return %y.0, %y.1\n")},
     {.name = "scatter",
      .text = G("%x: f32[9, 4], %i: i64[1, 4], %u: f32[1, 4]",
                "  %y = scatter_elements(%x, %i, %u) axis=0\n  return %y\n")},
