@@ -450,6 +450,37 @@ TEST(lower_first_layers) {
   arena_deinit(&a);
 }
 
+// Lines with more weights than the second cache holds: all tiles take the taps in blocks.
+TEST(lower_blocks_of_taps) {
+  LowerTarget kept = made_for;
+  Arena a;
+  arena_init(&a);
+  made_for.l2 = 1024;
+  for (int i = 0; i < 8; i++) {
+    rng = (uint64_t)i * 9343 + 5;
+    ConvCase c = {.nd = 1,
+                  .last = draw(2),
+                  .constant = true,
+                  .relu = draw(2),
+                  .batch = 1 + draw(2),
+                  .group = draw(4) ? 1 : 2,
+                  .in = 3 + draw(5),
+                  .out = 16 + draw(12),
+                  .size = {240 + draw(40)}};
+    c.kernel[0] = 40 + draw(30);
+    c.stride[0] = 1;
+    c.dilation[0] = draw(3) ? 1 : 2;
+    c.lo[0] = 20 + draw(40);
+    c.hi[0] = 20 + draw(40);
+    expected = "gemm tap_block=1";
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, c.in * c.kernel[0],
+               0x1p-24);
+  }
+  expected = NULL;
+  made_for = kept;
+  arena_deinit(&a);
+}
+
 // Channels by themselves, for thread blocks: runs of channels and pixels of all lengths, taps
 // outside on every side.
 TEST(lower_depthwise_by_groups) {

@@ -28,6 +28,10 @@ const TemplateCase template_cases[] = {
     {.name = "gemm", .text = CONV("1, 9, 23, 3", "3, 3, 3, 20", " pads=[1, 1, 1, 1]")},
     {.name = "gemm",
      .text = CONV("2, 7, 9, 12", "3, 2, 12, 20", " pads=[1, 0, 1, 1] strides=[1, 2]")},
+    {.name = "gemm",  // taps of a line in blocks
+     .text = G("%x: f32[2, 5, 90]", "!w f32[20, 5, 31]\n  %c = conv(%x, %w) pads=[15, 15]\n"
+                                    "  %y = relu(%c)\n  return %y\n"),
+     .base = "tap_block=7 rows=6 unroll=2"},
     {.name = "gemm",
      .text = G("%x: u8[9, 32]", "!w i8[32, 24]\n  %p = mat_mul_integer(%x, %w)\n  return %p\n")},
     {.name = "conv_chain",

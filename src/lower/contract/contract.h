@@ -23,6 +23,8 @@
   I(T, prefetch, 0, 0, 1 << 16, 1, FREE, "prefetch distance of packed weights in bytes")           \
   I(T, k_block, 0, 0, 1 << 24, 1, FREE,                                                            \
     "K steps per block, with partial sums in scratch between blocks; 0: no blocking")              \
+  I(T, tap_block, 0, 0, 1 << 16, 1, FREE,                                                          \
+    "taps along a line that all its tiles take before the next ones; 0: each tile takes all")      \
   B(T, rows_first, false, FREE, "consecutive work items differ in rows first")                     \
   B(T, stage_lhs, false, FREE, "copy the rows of a tile to scratch first")                         \
   B(T, stage_rhs, false, FREE, "copy the columns of a tile to scratch first")                      \
@@ -256,6 +258,8 @@ typedef struct Tiler {
   int64_t phase;  // of a transposed image: the first pixel of those at hand
   bool looped;    // of an image: taps along a line are loops, at its borders too
   bool border;    // then: the tile at hand may reach beyond the line, so that its loads are guarded
+  Dim taps;       // tap_block: the first tap of the block at hand; NULL: none
+  bool finished;  // tap_block: all sums are there
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
   const LoopExpr *row_sum;              // of the row at hand, for `finish`
@@ -294,6 +298,8 @@ bool contract_list_sums(Tiler *t, int64_t rows);
 
 // lower/cpu/gemm/blocked.c
 bool contract_blocks(Tiler *t, Dim row_block);
+// A tile's sums so far, from scratch to registers or back.
+void contract_move_sums(Tiler *t, int64_t rows, Dim cell, bool back);
 
 // What lower/cpu/gemm/image.c needs of it.
 typedef struct Rows {

@@ -43,8 +43,7 @@ static bool stage_rows(Block *b) {
   return true;
 }
 
-// A tile's sums so far, from scratch to registers or back.
-static void move_sums(Tiler *t, int64_t rows, Dim cell, bool back) {
+void contract_move_sums(Tiler *t, int64_t rows, Dim cell, bool back) {
   ElementBuilder *e = t->e;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
@@ -76,10 +75,10 @@ static bool block_tile(Block *b, Dim panel, Dim at, int64_t rows, bool last) {
   Dim cell = add(t, ie_mulc(p, panel, t->s.item_rows * t->s.cols), ie_mulc(p, at, t->s.cols));
   t->staged = at;
   t->row = add(t, b->start, at);
-  move_sums(t, rows, cell, false);
+  contract_move_sums(t, rows, cell, false);
   if (!contract_steps_of(t, rows, b->count)) return false;
   if (last) return contract_epilogue_of_tile(t, rows);
-  move_sums(t, rows, cell, true);
+  contract_move_sums(t, rows, cell, true);
   return true;
 }
 

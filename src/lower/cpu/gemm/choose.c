@@ -233,6 +233,22 @@ static bool far_weights(const Contraction *c, const LowerTarget *t, int64_t byte
          c->m->value > ROWS_FEW && contracted(c) * c->n->value * bytes > t->l2;
 }
 
+// Lines of one axis whose tiles may take the taps in blocks.
+static bool takes_tap_blocks(const Contraction *c) {
+  return c->image && c->nd == 1 && c->weight && !c->phases && !c->depthwise && !c->word &&
+         !c->begun && !c->row_sums && dtype_class(c->acc) == DC_FLOAT;
+}
+
+// Each tile of a line reads a panel's weights of all taps.  Where these are more than the second
+// cache holds, blocks of taps that it does hold are read from beyond once a line.
+static int64_t choose_taps(const Contraction *c, const LowerTarget *t, const GemmSchedule *s) {
+  int64_t kernel = c->space[0].kernel, tap = contracted(c) / kernel * s->cols * elem_bytes(c->acc);
+  bool often = c->m->value >= STAGED_TILES * s->rows;
+  if (!often || kernel * tap <= t->l2 || !contract_image_looped(c, s)) return 0;
+  int64_t blocks = ceil_div(kernel, MAX(t->l2 / 8 / tap, 1));
+  return ceil_div(kernel, blocks);
+}
+
 // What may be staged: all contracted sizes are numbers, and rows are no pixels of a line.
 static bool one_k(const Contraction *c) {
   bool ok = !c->image && !c->depthwise && !c->taps && c->nk > 0 && contracted(c) > 0;
@@ -303,6 +319,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   if (s->index_list) return;
   int64_t steps = contract_steps(c, last->value);
   s->unroll = steps <= 4 ? MAX(steps, 1) : steps < 16 ? 1 : c->image ? 2 : 4;
+  if (takes_tap_blocks(c)) s->tap_block = choose_taps(c, t, s);
   // Each phase has tiles of its own at both ends of a line and between them.
   if (c->phases && contract_image_looped(c, s)) {
     s->rows = MIN(s->rows, MAX(32 / c->phases, 2));
@@ -321,6 +338,16 @@ static const char *bad_blocks(const Contraction *c, const GemmSchedule *s) {
   double sums = (double)s->item_rows * (double)s->item_panels * (double)s->cols;
   double staged = (double)s->item_rows * (double)(s->k_block + 32);
   return sums * 8 > SCRATCH_MOST || staged * 8 > SCRATCH_MOST ? "its scratch is too large" : NULL;
+}
+
+static const char *bad_taps(const Contraction *c, const GemmSchedule *s) {
+  if (!s->tap_block) return NULL;
+  if (!takes_tap_blocks(c) || !contract_image_looped(c, s))
+    return "tap_block is for 1-D convolutions of floats with constant weights and many taps";
+  if (s->tap_block >= c->space[0].kernel) return "tap_block is not below the taps of a line";
+  if (s->index_list || s->stage_lhs || s->stage_rhs) return "tap_block goes with no staging";
+  double sums = (double)c->m->value * (double)s->cols;
+  return sums * 8 > SCRATCH_MOST ? "its scratch is too large" : NULL;
 }
 
 static const char *bad_staging(const Contraction *c, const GemmSchedule *s) {
@@ -357,6 +384,7 @@ bool contract_legal(const Contraction *c, const ContractProbe *p, bool wide, con
                     const char **why) {
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   *why = bad_blocks(c, s);
+  if (!*why) *why = bad_taps(c, s);
   if (!*why) *why = bad_staging(c, s);
   if (!*why) *why = bad_list(c, s);
   if (!*why && s->packed_dot != (c->word > 0)) *why = "packed_dot is for int8 and bf16 products";

@@ -158,19 +158,25 @@ static Dim open_reaching(Tiler *t, int d, int *depth) {
 // pixels.
 static Dim open_taps(Tiler *t, const Line *l, int64_t rows, int *depth) {
   IntPool *p = t->e->pool;
-  Dim skip = p->zero, n = num(t, l->count), in = t->c->space[t->c->nd - 1].in;
+  Dim skip = p->zero, end = num(t, l->count), n = end, in = t->c->space[t->c->nd - 1].in;
+  if (t->taps) {
+    skip = t->taps;
+    n = end = ie_min(p, end, ie_addc(p, skip, t->s.tap_block));
+    n = ie_sub(p, n, skip);
+  }
   if (t->border) {
     Dim low = ie_addc(p, ie_mulc(p, t->row, l->stride), l->offset);
     Dim high = ie_addc(p, low, (rows - 1) * l->stride);
     bool up = l->step > 0;  // else later taps read earlier elements
     Dim by = num(t, up ? l->step : -l->step);
     Dim before = up ? ie_sub(p, p->zero, high) : ie_addc(p, ie_sub(p, low, in), 1);
-    Dim end = up ? ie_sub(p, in, low) : ie_addc(p, high, 1);
-    skip = ie_max(p, p->zero, ie_ceildiv(p, before, by));
-    n = ie_sub(p, ie_min(p, n, ie_ceildiv(p, end, by)), skip);
+    Dim beyond = up ? ie_sub(p, in, low) : ie_addc(p, high, 1);
+    skip = ie_max(p, skip, ie_ceildiv(p, before, by));
+    n = ie_sub(p, ie_min(p, end, ie_ceildiv(p, beyond, by)), skip);
+    if (t->taps) n = ie_max(p, p->zero, n);  // the block may have none
   }
   Dim j = add(t, skip, contract_open(t, LOOP_SERIAL, "tap", n, depth));
-  if (t->border && l->by > 1)  // beyond proof as a part of another sum
+  if (t->taps || (t->border && l->by > 1))  // beyond proof as a part of another sum
     j = loop_bind(&t->e->b, "tap", loop_index(t->e->k, j), num(t, l->count), "no such tap");
   return ie_addc(p, ie_mulc(p, j, l->by), l->first);
 }
@@ -247,11 +253,32 @@ static bool image_line(Tiler *t, int64_t m) {
   for (int64_t i = 0, first = 0; i < 2 && ok; first += s.count[i] * (s.high - i), i++) {
     int64_t rows = s.high - i, n = s.count[i], begin = 0, end = n;
     if (!n) continue;
-    if (t->lines < 0) tiles_inside(t->c, &l, first, rows, n, &begin, &end);
+    if (t->lines < 0 && !t->finished) tiles_inside(t->c, &l, first, rows, n, &begin, &end);
     ok = run_of_tiles(t, first, rows, begin, true) &&
          run_of_tiles(t, first + begin * rows, rows, end - begin, false) &&
          run_of_tiles(t, first + end * rows, rows, n - end, true);
   }
+  return ok;
+}
+
+// All tiles take a block of taps, whose weights stay in the cache, before the next block.
+static bool blocks_of_taps(Tiler *t) {
+  ElementBuilder *e = t->e;
+  int64_t m = t->c->m->value, kernel = t->c->space[0].kernel, step = t->s.tap_block;
+  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", num(t, m));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
+  Dim cell = add(t, ie_mulc(e->pool, r, t->s.cols), j);
+  loop_store(&e->b, t->so_far, cell, loop_float(e->k, t->c->acc, 0));
+  contract_close(t, 2);
+  int depth = 0;
+  Dim b = contract_open(t, LOOP_SERIAL, "block", num(t, ceil_div(kernel, step)), &depth);
+  t->taps = ie_mulc(e->pool, b, step);
+  if (!image_line(t, m)) return false;
+  contract_close(t, depth);
+  t->taps = NULL;
+  t->finished = true;
+  bool ok = image_line(t, m);
+  t->finished = false;
   return ok;
 }
 
@@ -269,6 +296,7 @@ bool contract_image_rows(Tiler *t, Dim block) {
     t->line = contract_open(t, LOOP_SERIAL, "line", n, &depth);
     t->at.out[c->row0 - 1] = add(t, start, t->line);
   }
+  if (t->s.tap_block) return blocks_of_taps(t);
   bool ok = true;
   for (t->phase = 0; t->phase < MAX(c->phases, 1) && ok; t->phase++) {
     int64_t m = phase_pixels(c, t->phase);

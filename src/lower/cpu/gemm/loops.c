@@ -559,7 +559,19 @@ static bool begin_sums(Tiler *t, int64_t rows) {
   return true;
 }
 
+// The taps of a block, added to the tile's sums so far; what is done with these where all are
+// there.
+static bool block_of_taps(Tiler *t, int64_t rows) {
+  Dim cell = ie_mulc(t->e->pool, t->row, t->s.cols);
+  contract_move_sums(t, rows, cell, false);
+  if (t->finished) return contract_epilogue_of_tile(t, rows);
+  if (!contract_image_sums(t, rows, -1)) return false;
+  contract_move_sums(t, rows, cell, true);
+  return true;
+}
+
 bool contract_tile(Tiler *t, int64_t rows, int64_t first) {
+  if (t->s.tap_block) return block_of_taps(t, rows);
   if (!begin_sums(t, rows)) return false;
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok = t->s.index_list ? contract_list_sums(t, rows)
@@ -715,6 +727,9 @@ static void declare_buffers(Tiler *t) {
                              num(t, t->s.item_rows * contract_pitch(t)), false);
     t->so_far = loop_buffer(k, LOOP_SCRATCH, "so_far", c->acc, num(t, sums), false);
   }
+  if (t->s.tap_block)
+    t->so_far =
+        loop_buffer(k, LOOP_SCRATCH, "so_far", c->acc, num(t, c->m->value * t->s.cols), false);
   if (c->row_sums) {
     Dim lanes = num(t, t->s.rows * ROW_LANES);
     t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
