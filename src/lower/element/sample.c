@@ -73,12 +73,27 @@ static const LoopExpr *reflected(Sampler *s, const LoopExpr *x, const LoopExpr *
   return let(s, choose(s, in, x, choose(s, flat, lo, y)));
 }
 
-// Position i as a place of an axis.
-static void place_tap(Sampler *s, AxisTaps *t, int k, const LoopExpr *i, const LoopExpr *last) {
+// The same of a whole position that is at most 2 outside of an axis of at least NEAR elements,
+// which one mirror brings back.
+enum { NEAR = 4 };
+
+static const LoopExpr *mirrored(Sampler *s, const LoopExpr *i, const LoopExpr *lo,
+                                const LoopExpr *hi) {
+  const LoopExpr *low = two(s, LOOP_sub, two(s, LOOP_add, lo, lo), i);
+  const LoopExpr *high = two(s, LOOP_sub, two(s, LOOP_add, hi, hi), i);
+  i = choose(s, two(s, LOOP_lt, hi, i), high, choose(s, two(s, LOOP_lt, i, lo), low, i));
+  return let(s, i);
+}
+
+// The whole position i as a place of an axis.
+static void place_tap(Sampler *s, AxisTaps *t, int k, const LoopExpr *i, Dim size) {
   const grid_sample_attrs *at = s->n->attrs;
+  const LoopExpr *last = two(s, LOOP_sub, of_dim(s, size), num(s, 1));
   const LoopExpr *edge = num(s, at->align_corners ? 0 : 0.5);
+  const LoopExpr *lo = one(s, LOOP_neg, edge), *hi = two(s, LOOP_add, last, edge);
   if (at->padding_mode == SAMPLE_REFLECTION)
-    i = reflected(s, i, one(s, LOOP_neg, edge), two(s, LOOP_add, last, edge));
+    i = size->lo >= NEAR ? mirrored(s, let(s, i), lo, hi)
+                         : one(s, LOOP_floor, reflected(s, i, lo, hi));
   const LoopExpr *zero = num(s, 0);
   const LoopExpr *in = let(s, two(s, LOOP_and, two(s, LOOP_le, zero, i), two(s, LOOP_le, i, last)));
   const LoopExpr *other = zero;
@@ -86,7 +101,7 @@ static void place_tap(Sampler *s, AxisTaps *t, int k, const LoopExpr *i, const L
     t->inside[k] = t->inside[k] ? two(s, LOOP_and, t->inside[k], in) : in;
   else
     other = choose(s, two(s, LOOP_lt, last, i), last, zero);
-  t->place[k] = choose(s, in, one(s, LOOP_floor, i), other);
+  t->place[k] = choose(s, in, i, other);
 }
 
 static void grid_axis(Sampler *s, const LoopExpr *g, Dim size, AxisTaps *t) {
@@ -109,7 +124,7 @@ static void grid_axis(Sampler *s, const LoopExpr *g, Dim size, AxisTaps *t) {
   *t = (AxisTaps){.n = nearest ? 1 : cubic ? 4 : 2};
   for (int k = 0; k < t->n; k++) {
     if (nearest) t->inside[k] = finite;
-    place_tap(s, t, k, two(s, LOOP_add, base, num(s, k - (cubic ? 1 : 0))), last);
+    place_tap(s, t, k, two(s, LOOP_add, base, num(s, k - (cubic ? 1 : 0))), size);
     if (nearest) continue;
     const LoopExpr *w = cubic ? resize_cubic(s->e->k, -0.75, part, k)
                         : k   ? part
@@ -123,6 +138,7 @@ static bool grid_begin(Sampler *s) {
   int each = at->mode == SAMPLE_NEAREST ? 1 : at->mode == SAMPLE_LINEAR ? 2 : 4;
   s->ntaps = 1;
   s->weighted = at->mode != SAMPLE_NEAREST;
+  s->inside = s->weighted && at->padding_mode != SAMPLE_ZEROS;
   for (int d = 0; d < s->nd; d++) s->ntaps *= each;
   const Type *g = type_of(s->n->src[1]);
   return s->ntaps <= SAMPLE_TAPS && g->rank == s->nd + 2 && dtype_is_float(g->dtype);
@@ -222,7 +238,7 @@ static void join_taps(Sampler *s, const AxisTaps *t, SampleTap *out) {
       if (t[d].inside[tap]) in = in ? two(s, LOOP_and, in, t[d].inside[tap]) : t[d].inside[tap];
       if (v) w = w ? two(s, LOOP_mul, w, v) : v;
     }
-    place = two(s, LOOP_add, place, num(s, 1));
+    if (!s->inside) place = two(s, LOOP_add, place, num(s, 1));
     if (in) place = choose(s, in, place, num(s, 0));
     out[i].place = let(s, loop_cast(k, DT_I64, place));
     out[i].weight = w ? let(s, loop_cast(k, s->sum, w)) : NULL;
@@ -258,9 +274,9 @@ const LoopExpr *sample_sum(Sampler *s, Dim image, Dim channel, const SampleTap *
   for (int i = 0; i < s->ntaps; i++) {
     int before = e->nguards;
     Dim index[MAX_RANK] = {image, channel};
-    Dim place = loop_bind(&e->b, "p", tap[i].place, ie_addc(p, s->volume, 1),
-                          "a sample lies outside its plane");
-    Dim inside = elem_guard(e, ie_addc(p, place, -1), s->volume);
+    Dim places = s->inside ? s->volume : ie_addc(p, s->volume, 1), inside;
+    inside = loop_bind(&e->b, "p", tap[i].place, places, "a sample lies outside its plane");
+    if (!s->inside) inside = elem_guard(e, ie_addc(p, inside, -1), s->volume);
     if (!inside) return NULL;
     elem_split(e, inside, s->nd, s->size, index + 2);
     const LoopExpr *x = elem_at(e, s->n->src[0], index);

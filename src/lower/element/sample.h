@@ -10,7 +10,9 @@
 enum { SAMPLE_TAPS = 64, SAMPLE_AXES = 4 };
 
 typedef struct SampleTap {
-  const LoopExpr *place;   // i64: 1 + the element's number in its plane; 0: there is none, it is 0
+  // i64: 1 + the element's number in its plane; 0: there is none, it is 0.  Without the 1 where
+  // every tap is inside.
+  const LoopExpr *place;
   const LoopExpr *weight;  // in the dtype of the sum; NULL: 1
 } SampleTap;
 
@@ -19,6 +21,7 @@ typedef struct Sampler {
   const Node *n;
   int ntaps;
   bool weighted;
+  bool inside;  // no tap lies outside the plane
   DType sum;
   double count;           // the sum is divided by it
   int nd;                 // spatial axes
