@@ -375,11 +375,13 @@ static int32_t room_for_operand(Rows *r, int i) {
 
 // ---- sums of rows ----
 
-// The type of a sum: the mean of integers is that of their sum in 64 bits, and places are of 64.
-static DType sum_dtype(const Node *n, bool places) {
+// The type of a sum: the mean of integers is that of their sum in 64 bits.  Places are of 32 where
+// these hold them, as a vector then has twice as many.
+static DType sum_dtype(const Rows *r, const Node *n, bool places) {
   DType t = elem_sum_dtype(type_of(n->src[0])->dtype);
+  if (places) return r->length->hi <= INT32_MAX ? DT_I32 : DT_I64;
   bool whole = n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64;
-  return places || whole ? DT_I64 : t;
+  return whole ? DT_I64 : t;
 }
 
 // What the element at hand adds.  `most` NULL: itself, kept in scratch on the way if `keep` is not
@@ -393,12 +395,14 @@ static const LoopExpr *term(Rows *r, const Node *n, LoopOp op, const LoopExpr *m
     x = loop_let(&e->b, x);
     loop_store(&e->b, keep, kept_place(r, keep), x);
   }
-  if (!most) return loop_cast(k, sum_dtype(n, false), x);
+  if (!most) return loop_cast(k, sum_dtype(r, n, false), x);
   const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
   if (dtype_is_float(x->dtype))
     is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
-  return loop_op(k, LOOP_select, is, loop_index(k, r->place),
-                 loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
+  DType t = sum_dtype(r, n, true);
+  int64_t none = op != LOOP_min ? -1 : t == DT_I32 ? INT32_MAX : INT64_MAX;
+  return loop_op(k, LOOP_select, is, loop_cast(k, t, loop_index(k, r->place)),
+                 loop_int(k, t, none));
 }
 
 // One sum over the row, by partial sums.
@@ -463,7 +467,7 @@ static bool sums_by_vectors(Rows *r, const Node *n, LoopOp op, int32_t most, int
 static int32_t lane_sums(Rows *r, const Node *n, LoopOp op, int32_t most, int32_t keep) {
   ElementBuilder *e = &r->e;
   LoopKernel *k = e->k;
-  DType t = sum_dtype(n, most >= 0);
+  DType t = sum_dtype(r, n, most >= 0);
   bool fixed = ie_is_const(r->width);
   double f = 0;
   int64_t i = 0;
@@ -669,7 +673,7 @@ static const LoopExpr *short_pass(Rows *r, const Node *n, LoopOp op, const LoopE
                                   int keep) {
   ElementBuilder *e = &r->e;
   LoopKernel *k = e->k;
-  DType t = sum_dtype(n, most != NULL);
+  DType t = sum_dtype(r, n, most != NULL);
   double f = 0;
   int64_t i = 0;
   if (!loop_identity(op, t, &f, &i)) return NULL;
