@@ -250,24 +250,30 @@ typedef struct Place {
   // The threads that the others come from by calls: what these allow is all that the place allows.
   Thread *kernel;  // [nkernel]
   int32_t nkernel;
-  int32_t next[];  // [classes] by class of symbols: a place; 0 nowhere, -1 not known
+  // [classes] by class of symbols: a place; 0 nowhere, -1 not known.  Most places are only come to,
+  // so it is Grammar.unknown until a step is taken.
+  int32_t *next;
 } Place;
 
-typedef struct Costly {
-  int32_t cost, token;
-} Costly;
+// Tokens: a bit for each of the vocabulary, or where they are few their numbers.
+typedef struct TokenSet {
+  uint32_t *bits;  // [words], or NULL: `token`
+  int32_t *token;  // [n]
+  int64_t n;
+} TokenSet;
+// Tokens behind which ending takes `cost` tokens.
+typedef struct Level {
+  int32_t cost;
+  TokenSet set;
+} Level;
 
 // What one state allows, whatever is below it on the stack.
 typedef struct Local {
-  struct Local *next;  // of the same state
-  int64_t lo, hi;      // tokens left behind the one that is drawn: right for lo <= left < hi
-  uint32_t *bits;      // [words], or NULL: `token`
-  int32_t *token;      // [ntoken]
-  int64_t ntoken;
+  TokenSet all;
+  Level *level;  // [nlevel] by cost: the parts of `all`
+  int64_t nlevel;
   int32_t *exit;  // [nexit] nodes of tries at which the state's rule ends: see mask.c
   int64_t nexit;
-  Costly *costly;  // [ncostly] tokens that cost more than `floor`, the most costly first
-  int64_t ncostly, floor;
   int32_t deep;  // as in Place
 } Local;
 
@@ -292,17 +298,19 @@ struct Grammar {
   // Remembered while masks are made; forgotten when it grows over LIMIT_GRAMMAR_CACHE_MIB.
   Arena cache;
   VEC(Place *) place;  // place 0 is nowhere
+  int32_t *unknown;    // [classes] -1
   VEC(Stack) stack;
   int32_t *place_slot, *stack_slot;  // hash tables of indices, 0 empty
   int64_t place_cap, stack_cap;
-  Local **local;       // [nstate]
+  Local **local;       // [nstate] NULL: not made yet
   Thread *work;        // of the step at work
   int32_t *work_base;  // the depth of the stack at which a thread's kernel began; -1: a kernel
   int32_t *work_slot;
   int64_t work_cap;
   Thread *kernel;
   int64_t kernel_cap;
-  bool cut;  // threads beyond LIMIT_GRAMMAR_THREADS were left out
+  int64_t looked;  // nodes of tries that walks looked at
+  bool cut;        // threads beyond LIMIT_GRAMMAR_THREADS were left out
   struct MaskWork *scratch;
 };
 

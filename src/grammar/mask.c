@@ -8,34 +8,33 @@
 // Plain text.  Where all plain characters lead to one place, and on from there as far as tokens of
 // plain text go, such tokens are taken out of ready sets and only the rest is walked.
 //
-// The end in time.  A walk lists the tokens behind which the end takes longest: a mask for few
-// tokens that are left is that for many without these.  Where they are too many, a walk is made for
-// a number of tokens that are left, and finds out for which other numbers it is right, too: those
-// at which no token's cost crosses the line.
+// The end in time.  A walk sorts the tokens into levels by what ending takes behind them.  A mask
+// is the levels that the tokens left pay for, so no state is walked twice.
 #include "grammar/impl.h"
 
 #include <stdlib.h>
 
-enum { SPARSE = 512, WIDE = 8, COSTLY = 4096, ODD = 24 };
+// FIT: costs whose level is found by an index.
+enum { SPARSE = 512, WIDE = 8, ODD = 24, FIT = 256, STEP_NODES = 16 };
+
+// Tokens of a cost, while they are found.
+typedef struct Found {
+  int32_t cost;
+  uint32_t *bits;  // NULL: all are in `token`
+  VEC(int32_t) token;
+} Found;
 
 typedef struct MaskWork {
-  uint32_t *bits;  // [words], all 0 between walks
   VEC(int32_t) exit;
-  int64_t lo, hi;  // as in Local
-  int64_t looked;  // nodes looked at
-  int64_t floor;   // INT64_MAX: costly tokens are not listed, or are too many
-  VEC(Costly) costly;
+  VEC(Found) found;
+  int64_t nfound;      // of this walk
+  int32_t index[FIT];  // of a cost: into `found`, and one more; 0: none
   int32_t deep;
   int32_t at[TOKEN_BYTES + 1];
 } MaskWork;
 
 static MaskWork *work_of(Grammar *g) {
-  if (!g->scratch) {
-    MaskWork *w = arena_new(&g->cache, MaskWork);
-    w->bits = arena_array(&g->cache, uint32_t, g->vocab->words);
-    w->floor = INT64_MAX;
-    g->scratch = w;
-  }
+  if (!g->scratch) g->scratch = arena_new(&g->cache, MaskWork);
   return g->scratch;
 }
 
@@ -43,32 +42,57 @@ static void allow(const GrammarVocab *v, uint32_t *bits, int32_t token) {
   for (; token >= 0; token = v->again[token]) bits[token / 32] |= 1u << token % 32;
 }
 
-static void add_costly(Grammar *g, int32_t cost, int32_t token) {
+static Found *found_of(Grammar *g, int32_t cost) {
   MaskWork *w = g->scratch;
+  int64_t i = cost < FIT ? w->index[cost] - 1 : 0;
+  if (cost >= FIT)
+    while (i < w->nfound && w->found.v[i].cost != cost) i++;
+  if (i >= 0 && i < w->nfound) return &w->found.v[i];
+  if (w->nfound == w->found.n) {
+    Found none = {0};
+    vec_push(&g->cache, &w->found, none);
+  }
+  Found *f = &w->found.v[w->nfound++];
+  f->cost = cost;
+  f->bits = NULL;
+  f->token.n = 0;
+  if (cost < FIT) w->index[cost] = (int32_t)w->nfound;
+  return f;
+}
+
+static void found_reset(MaskWork *w) {
+  for (int64_t i = 0; i < w->nfound; i++)
+    if (w->found.v[i].cost < FIT) w->index[w->found.v[i].cost] = 0;
+  w->nfound = 0;
+}
+
+static void make_dense(Grammar *g, Found *f) {
+  if (f->bits) return;
+  f->bits = arena_array(&g->cache, uint32_t, g->vocab->words);
+  for (int64_t i = 0; i < f->token.n; i++) f->bits[f->token.v[i] / 32] |= 1u << f->token.v[i] % 32;
+  f->token.n = 0;
+}
+
+static void found_add(Grammar *g, int32_t cost, int32_t token) {
+  Found *f = found_of(g, cost);
   for (; token >= 0; token = g->vocab->again[token]) {
-    if (w->costly.n >= COSTLY) {
-      w->floor = INT64_MAX;
-      return;
-    }
-    Costly c = {cost, token};
-    vec_push(&g->cache, &w->costly, c);
+    if (!f->bits && f->token.n == SPARSE) make_dense(g, f);
+    if (f->bits)
+      f->bits[token / 32] |= 1u << token % 32;
+    else
+      vec_push(&g->cache, &f->token, token);
   }
 }
 
-static int by_cost(const void *x, const void *y) {
-  const Costly *a = x, *b = y;
-  if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
-  return (a->token > b->token) - (a->token < b->token);
-}
-
-// Walks the nodes first to end of a trie, whose parents lead to w->at, setting bits.
-static void walk(Grammar *g, const Trie *t, int64_t first, int64_t end, int64_t left, bool exits,
+// Walks the nodes first to end of a trie, whose parents lead to w->at.  Sets the bits of tokens
+// that `left` pays for; without `bits`: sorts all tokens into levels, and lists the nodes of exits.
+static void walk(Grammar *g, const Trie *t, int64_t first, int64_t end, int64_t left,
                  uint32_t *bits) {
   MaskWork *w = g->scratch;
   for (int64_t n = first; n < end;) {
     int cls = g->class_of[t->byte[n]];
     int32_t to = place_next(g, w->at[t->depth[n] - 1], cls);
-    w->looked++;
+    g->looked++;
     if (!to) {
       n = t->skip[n];
       continue;
@@ -77,15 +101,12 @@ static void walk(Grammar *g, const Trie *t, int64_t first, int64_t end, int64_t 
     const Place *p = g->place.v[to];
     w->deep = MAX(w->deep, p->deep);
     if (t->token[n] >= 0) {
-      if (p->cost <= left) {
-        w->lo = MAX(w->lo, p->cost);
+      if (!bits)
+        found_add(g, p->cost, t->token[n]);
+      else if (p->cost <= left)
         allow(g->vocab, bits, t->token[n]);
-        if (p->cost > w->floor) add_costly(g, p->cost, t->token[n]);
-      } else {
-        w->hi = MIN(w->hi, p->cost);
-      }
     }
-    if (exits && p->exit && t->skip[n] > n + 1)
+    if (!bits && p->exit && t->skip[n] > n + 1)
       vec_push(&g->cache, &w->exit, (int32_t)(2 * n + (t == &g->vocab->rest)));
     n++;
   }
@@ -116,10 +137,10 @@ static bool all_to(Grammar *g, int32_t place, int first, int last, int32_t *io) 
 }
 
 typedef struct Plain {
-  int run;           // characters that a place takes, all being alike, up to PLAIN_MOST
-  uint32_t fits;     // bit k: behind k of them the end is within the tokens left
-  bool exit;         // the rule may end within
-  uint8_t odd[ODD];  // first bytes that lead elsewhere
+  int run;                       // characters that a place takes, all being alike, up to PLAIN_MOST
+  int32_t cost[PLAIN_MOST + 1];  // behind k of them
+  bool exit;                     // the rule may end within
+  uint8_t odd[ODD];              // first bytes that lead elsewhere
   int nodd;
 } Plain;
 
@@ -147,9 +168,8 @@ static int32_t plain_step(Grammar *g, int32_t place, Plain *odd) {
 }
 
 // False: plain characters are not alike from this place on.
-static bool plain_run(Grammar *g, int32_t place, int64_t left, Plain *out) {
+static bool plain_run(Grammar *g, int32_t place, Plain *out) {
   MaskWork *w = g->scratch;
-  int64_t lo = 0, hi = INT64_MAX;
   *out = (Plain){.run = 0};
   while (out->run < PLAIN_MOST) {
     int32_t to = plain_step(g, place, out->run ? NULL : out);
@@ -157,30 +177,18 @@ static bool plain_run(Grammar *g, int32_t place, int64_t left, Plain *out) {
     if (!to) break;
     const Place *p = g->place.v[to];
     int last = to == place ? PLAIN_MOST : out->run + 1;
-    while (out->run < last) out->fits |= (uint32_t)(p->cost <= left) << ++out->run;
-    if (p->cost <= left)
-      lo = MAX(lo, p->cost);
-    else
-      hi = MIN(hi, p->cost);
+    while (out->run < last) out->cost[++out->run] = p->cost;
     out->exit |= p->exit;
     w->deep = MAX(w->deep, p->deep);
     place = to;
   }
-  if (!out->run) return false;
-  w->lo = MAX(w->lo, lo);
-  w->hi = MIN(w->hi, hi);
-  if (w->floor < lo) w->floor = lo;
-  return true;
+  return out->run > 0;
 }
 
-static void add_plain(const GrammarVocab *v, const Plain *p, uint32_t *bits) {
-  uint32_t all = (2u << p->run) - 2;
-  for (int k = 1; k <= p->run; k++) {
-    if (!(p->fits >> k & 1) || (p->fits == all && k < p->run)) continue;
-    const uint32_t *with = v->plain[k],
-                   *without = p->fits == all || k == 1 ? NULL : v->plain[k - 1];
-    for (int64_t i = 0; i < v->words; i++) bits[i] |= without ? with[i] & ~without[i] : with[i];
-  }
+// Tokens of first to last plain characters.
+static void add_plain(const GrammarVocab *v, int first, int last, uint32_t *bits) {
+  const uint32_t *with = v->plain[last], *without = first > 1 ? v->plain[first - 1] : NULL;
+  for (int64_t i = 0; i < v->words; i++) bits[i] |= without ? with[i] & ~without[i] : with[i];
 }
 
 static void forbid(const GrammarVocab *v, const Trie *t, int64_t first, int64_t end,
@@ -189,101 +197,94 @@ static void forbid(const GrammarVocab *v, const Trie *t, int64_t first, int64_t 
     for (int32_t id = t->token[n]; id >= 0; id = v->again[id]) bits[id / 32] &= ~(1u << id % 32);
 }
 
-// All tokens from a place.  Exits are 2 * node of the trie `all`, or 2 * node + 1 of `rest`.
-static void walk_all(Grammar *g, int32_t place, int64_t left, bool exits, uint32_t *bits) {
+// All tokens from a place; `left` and `bits` as in walk.  Exits are 2 * node of the trie `all`, or
+// 2 * node + 1 of `rest`.
+static void walk_all(Grammar *g, int32_t place, int64_t left, uint32_t *bits) {
   MaskWork *w = g->scratch;
   const GrammarVocab *v = g->vocab;
   Plain plain;
   w->at[0] = place;
   // Where plain text cannot come to the rule's end, what is behind an end is no plain text either.
-  if (!plain_run(g, place, left, &plain) || (plain.exit && exits)) {
-    walk(g, &v->all, 0, v->all.n, left, exits, bits);
+  if (!plain_run(g, place, &plain) || (plain.exit && !bits)) {
+    walk(g, &v->all, 0, v->all.n, left, bits);
     return;
   }
-  add_plain(v, &plain, bits);
-  for (int64_t n = 0; n < v->rest.n; n = v->rest.skip[n])
-    if (!memchr(plain.odd, v->rest.byte[n], (size_t)plain.nodd))
-      walk(g, &v->rest, n, v->rest.skip[n], left, exits, bits);
+  for (int k = 1, last; k <= plain.run; k = last + 1) {
+    last = k;
+    while (last < plain.run && plain.cost[last + 1] == plain.cost[k]) last++;
+    if (bits && plain.cost[k] > left) continue;
+    Found *f = bits ? NULL : found_of(g, plain.cost[k]);
+    if (f) make_dense(g, f);
+    add_plain(v, k, last, f ? f->bits : bits);
+  }
   for (int64_t n = 0; n < v->all.n && plain.nodd; n = v->all.skip[n]) {
     if (!memchr(plain.odd, v->all.byte[n], (size_t)plain.nodd)) continue;
-    forbid(v, &v->all, n, v->all.skip[n], bits);
-    walk(g, &v->all, n, v->all.skip[n], left, exits, bits);
+    if (bits) forbid(v, &v->all, n, v->all.skip[n], bits);
+    for (int64_t i = 0; i < w->nfound && !bits; i++)
+      if (w->found.v[i].bits) forbid(v, &v->all, n, v->all.skip[n], w->found.v[i].bits);
+    walk(g, &v->all, n, v->all.skip[n], left, bits);
   }
+  for (int64_t n = 0; n < v->rest.n; n = v->rest.skip[n])
+    if (!memchr(plain.odd, v->rest.byte[n], (size_t)plain.nodd))
+      walk(g, &v->rest, n, v->rest.skip[n], left, bits);
 }
 
 // ---- what a state allows ----
-static void keep_bits(Grammar *g, Local *l, uint32_t *bits) {
-  const GrammarVocab *v = g->vocab;
-  int64_t n = 0;
-  for (int64_t i = 0; i < v->words; i++) n += __builtin_popcount(bits[i]);
-  if (n > SPARSE) {
-    l->bits = arena_dup(&g->cache, bits, v->words * (int64_t)sizeof *bits);
-  } else {
-    l->token = arena_array(&g->cache, int32_t, n + 1);
-    for (int64_t i = 0; i < v->words; i++)
-      for (uint32_t rest = bits[i]; rest; rest &= rest - 1)
-        l->token[l->ntoken++] = (int32_t)(i * 32 + __builtin_ctz(rest));
-  }
-  memset(bits, 0, (size_t)v->words * sizeof *bits);
+static int by_cost(const void *x, const void *y) {
+  const Level *a = x, *b = y;
+  return (a->cost > b->cost) - (a->cost < b->cost);
 }
 
-enum { MANY = COST_NEVER };  // tokens left: more than any way to the end costs
+static void set_add(const GrammarVocab *v, const TokenSet *set, uint32_t *bits) {
+  if (set->bits)
+    for (int64_t i = 0; i < v->words; i++) bits[i] |= set->bits[i];
+  for (int64_t i = 0; i < set->n; i++) bits[set->token[i] / 32] |= 1u << set->token[i] % 32;
+}
 
-static const Local *local_make(Grammar *g, int32_t state, int64_t left) {
+// The levels that were found, and all their tokens.
+static void keep_levels(Grammar *g, Local *l) {
   MaskWork *w = g->scratch;
-  Local *l = arena_new(&g->cache, Local);
-  w->exit.n = 0;
-  w->costly.n = 0;
-  w->lo = 0;
-  w->hi = INT64_MAX;
-  w->deep = 0;
-  w->floor = left == MANY ? 0 : INT64_MAX;
-  walk_all(g, place_of_state(g, state, 0), left, true, w->bits);
-  l->lo = w->lo;
-  l->hi = w->hi;
-  l->deep = w->deep;
-  l->floor = w->floor;
-  if (w->floor < INT64_MAX) {
-    l->ncostly = w->costly.n;
-    l->costly = arena_dup(&g->cache, w->costly.v, w->costly.n * (int64_t)sizeof(Costly));
-    if (l->ncostly) qsort(l->costly, (size_t)l->ncostly, sizeof(Costly), by_cost);
+  const GrammarVocab *v = g->vocab;
+  int64_t nsparse = 0;
+  bool dense = false;
+  l->nlevel = w->nfound;
+  l->level = arena_array(&g->cache, Level, l->nlevel + 1);
+  for (int64_t i = 0; i < l->nlevel; i++) {
+    Found *f = &w->found.v[i];
+    l->level[i].cost = f->cost;
+    l->level[i].set.bits = f->bits;
+    l->level[i].set.n = f->token.n;
+    l->level[i].set.token = arena_dup(&g->cache, f->token.v, f->token.n * (int64_t)sizeof(int32_t));
+    nsparse += f->token.n;
+    dense |= f->bits != NULL;
   }
-  w->floor = INT64_MAX;
+  if (l->nlevel > 1) qsort(l->level, (size_t)l->nlevel, sizeof *l->level, by_cost);
+  if (l->nlevel == 1) {
+    l->all = l->level[0].set;
+  } else if (dense || nsparse > SPARSE) {
+    l->all.bits = arena_array(&g->cache, uint32_t, v->words);
+    for (int64_t i = 0; i < l->nlevel; i++) set_add(v, &l->level[i].set, l->all.bits);
+  } else {
+    l->all.token = arena_array(&g->cache, int32_t, nsparse + 1);
+    for (int64_t i = 0; i < l->nlevel; i++)
+      for (int64_t k = 0; k < l->level[i].set.n; k++)
+        l->all.token[l->all.n++] = l->level[i].set.token[k];
+  }
+}
+
+static const Local *local_of(Grammar *g, int32_t state) {
+  MaskWork *w = g->scratch;
+  if (g->local[state]) return g->local[state];
+  Local *l = arena_new(&g->cache, Local);
+  found_reset(w);  // memory may have ended in the last walk
+  w->exit.n = 0;
+  w->deep = 0;
+  walk_all(g, place_of_state(g, state, 0), 0, NULL);
+  l->deep = w->deep;
   l->nexit = w->exit.n;
   l->exit = arena_dup(&g->cache, w->exit.v, w->exit.n * (int64_t)sizeof(int32_t));
-  keep_bits(g, l, w->bits);
-  if (left == MANY || !g->local[state]) {
-    l->next = g->local[state];
-    g->local[state] = l;
-  } else {  // behind that of many tokens
-    l->next = g->local[state]->next;
-    g->local[state]->next = l;
-  }
-  return l;
-}
-
-// What is right for `left`, but for costly tokens.
-static const Local *local_of(Grammar *g, int32_t state, int64_t left) {
-  const Local *most = g->local[state] ? g->local[state] : local_make(g, state, MANY);
-  if (left >= MIN(most->lo, most->floor)) return most;
-  for (const Local *l = most->next; l; l = l->next)
-    if (l->lo <= left && left < l->hi) return l;
-  return local_make(g, state, left);
-}
-
-// Adds what a state allows to a mask.
-static void add_local(Grammar *g, const Local *l, int64_t left, uint32_t *allowed) {
-  uint32_t *bits = allowed;
-  bool less = l->ncostly && l->costly[0].cost > left;
-  if (less) bits = g->scratch->bits;
-  if (l->bits)
-    for (int64_t i = 0; i < g->vocab->words; i++) bits[i] |= l->bits[i];
-  for (int64_t i = 0; i < l->ntoken; i++) bits[l->token[i] / 32] |= 1u << l->token[i] % 32;
-  if (!less) return;
-  for (int64_t i = 0; i < l->ncostly && l->costly[i].cost > left; i++)
-    bits[l->costly[i].token / 32] &= ~(1u << l->costly[i].token % 32);
-  for (int64_t i = 0; i < g->vocab->words; i++) allowed[i] |= bits[i];
-  memset(bits, 0, (size_t)g->vocab->words * sizeof *bits);
+  keep_levels(g, l);
+  return g->local[state] = l;
 }
 
 // Bytes that a state takes; *out_loop: some lead back to it, so that answers stay there.
@@ -298,14 +299,15 @@ static int64_t width_of(const Grammar *g, int32_t state, bool *out_loop) {
   return width;
 }
 
+// Beforehand: states in which answers stay, then the others that take many bytes, and the rest as
+// long as there is work left.  A place that is made counts as STEP_NODES nodes.
 void mask_prepare(Grammar *g, int64_t work) {
-  MaskWork *w = work_of(g);
-  w->looked = 0;
-  for (int loops = 1; loops >= 0; loops--)
-    for (int32_t i = 0; i < g->nstate && w->looked < work; i++) {
+  work_of(g);
+  for (int pass = 0; pass < 3; pass++)
+    for (int32_t i = 0; i < g->nstate && g->looked + STEP_NODES * g->place.n < work; i++) {
       bool loop;
-      if (g->state[i].cost < COST_NEVER && width_of(g, i, &loop) > WIDE && loop == loops)
-        local_of(g, i, MANY);
+      int64_t width = g->state[i].cost < COST_NEVER ? width_of(g, i, &loop) : 0;
+      if (width && pass == (width <= WIDE ? 2 : !loop)) local_of(g, i);
     }
 }
 
@@ -315,9 +317,13 @@ static bool mask_thread(Grammar *g, Thread t, int64_t left, uint32_t *allowed) {
   const Stack *s = &g->stack.v[t.stack];
   int64_t here = left - s->cost;
   if (here < 0) return true;
-  const Local *l = local_of(g, t.state, here);
+  const Local *l = local_of(g, t.state);
   if (l->deep + g->stack.v[t.stack].depth > g->depth_most) return false;
-  add_local(g, l, here, allowed);
+  if (l->nlevel && l->level[l->nlevel - 1].cost <= here)
+    set_add(g->vocab, &l->all, allowed);
+  else
+    for (int64_t i = 0; i < l->nlevel && l->level[i].cost <= here; i++)
+      set_add(g->vocab, &l->level[i].set, allowed);
   if (!t.stack || !l->nexit) return true;
   s = &g->stack.v[t.stack];
   int32_t behind = place_of_state(g, s->ret, s->below);
@@ -325,7 +331,7 @@ static bool mask_thread(Grammar *g, Thread t, int64_t left, uint32_t *allowed) {
     const Trie *trie = l->exit[i] & 1 ? &g->vocab->rest : &g->vocab->all;
     int32_t n = l->exit[i] / 2;
     w->at[trie->depth[n]] = behind;
-    walk(g, trie, n + 1, trie->skip[n], left, false, allowed);
+    walk(g, trie, n + 1, trie->skip[n], left, allowed);
   }
   return true;
 }
@@ -339,7 +345,7 @@ void mask_place(Grammar *g, int32_t place, int64_t left, uint32_t *allowed) {
   // Near the limits of stacks and threads, where a token's way depends on what is below.
   if (!whole) {
     memset(allowed, 0, (size_t)g->vocab->words * sizeof *allowed);
-    walk_all(g, place, left, false, allowed);
+    walk_all(g, place, left, allowed);
   }
   for (int64_t i = 0; i < g->ntoken; i++) {
     int32_t to = place_next(g, place, g->class_of[SYMBOL_TOKEN + i]);

@@ -176,14 +176,14 @@ static int32_t make_sorted(Grammar *g, const Thread *t, int64_t n, bool exit, bo
     h = hash_place(t, n, exit);
     while (g->place_slot[h & (uint64_t)(g->place_cap - 1)]) h++;
   }
-  Place *p = arena_alloc(&g->cache, (int64_t)sizeof *p + g->classes * (int64_t)sizeof(int32_t));
+  Place *p = arena_new(&g->cache, Place);
   p->n = (int32_t)n;
   p->exit = exit;
   p->thread = arena_dup(&g->cache, t, n * (int64_t)sizeof *t);
   int64_t cost = exit ? 0 : COST_NEVER;
   for (int64_t i = 0; i < n; i++) cost = MIN(cost, thread_cost(g, t[i]));
   p->cost = (int32_t)cost;
-  memset(p->next, 0xff, (size_t)g->classes * sizeof(int32_t));
+  p->next = g->unknown;
   vec_push(&g->cache, &g->place, p);
   *out_new = true;
   g->place_slot[h & (uint64_t)(g->place_cap - 1)] = (int32_t)g->place.n - 1;
@@ -263,7 +263,10 @@ int32_t place_step(Grammar *g, int32_t place, int cls) {
       add(&c, g->edge[lo].to, p->thread[i].stack, -1);
   }
   if (c.n) close_all(&c);
-  return p->next[cls] = c.n ? place_of(&c) : 0;
+  int32_t to = c.n ? place_of(&c) : 0;
+  if (p->next == g->unknown)
+    p->next = arena_dup(&g->cache, g->unknown, g->classes * (int64_t)sizeof(int32_t));
+  return p->next[cls] = to;
 }
 
 void place_begin(Grammar *g) {
@@ -284,6 +287,9 @@ void place_begin(Grammar *g) {
   g->local = arena_array(&g->cache, Local *, g->nstate);
   Stack bottom = {-1, -1, 0, 0};
   vec_push(&g->cache, &g->stack, bottom);
-  Place *nowhere = arena_alloc(&g->cache, (int64_t)sizeof *nowhere + g->classes * 4);
+  g->unknown = arena_array(&g->cache, int32_t, g->classes);
+  memset(g->unknown, 0xff, (size_t)g->classes * sizeof(int32_t));
+  Place *nowhere = arena_new(&g->cache, Place);
+  nowhere->next = arena_array(&g->cache, int32_t, g->classes);
   vec_push(&g->cache, &g->place, nowhere);
 }

@@ -1,5 +1,6 @@
 // mask_test.c -- masks against what accepting each token says, for forms of every kind.
 #include "grammar/fixture.h"
+#include "grammar/impl.h"
 
 static const char *const words[] = {
     "{\"",         "\":",  "\", \"",     "\"}",   "}",   "]",      "[",
@@ -139,6 +140,25 @@ TEST(grammar_masks_are_what_is_accepted) {
       one_answer(&o, g, most, &seed);
     grammar_free(g);
   }
+  test_vocab_end(&o);
+}
+
+// What a state allows is found once, whatever number of tokens is left.
+TEST(grammar_masks_walk_a_state_once) {
+  TestVocab o;
+  Grammar *g;
+  uint32_t mask[(ALL + 31) / 32];
+  test_vocab_begin(&o);
+  GrammarSpec spec = {.kind = GRAMMAR_REGEX, TEXT("[^\"]{7,9}(ab|[^0-9x]{3,})")};
+  REQUIRE(!grammar_compile(o.v, &spec, &o.diag, &g));
+  GrammarState *s = replay(g, NULL, 0);
+  grammar_mask(s, 1000, mask);
+  int64_t looked = g->looked;
+  EXPECT(looked > 0);
+  for (int64_t left = 20; left >= 0; left--) grammar_mask(s, left, mask);
+  EXPECT_INT_EQ(g->looked, looked);
+  grammar_state_free(s);
+  grammar_free(g);
   test_vocab_end(&o);
 }
 
