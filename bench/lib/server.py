@@ -55,7 +55,10 @@ class Server:
         threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
         end = time.time() + 600
         while self.ask("GET", ready)[0] != 200:
-            if self.process.poll() is not None or time.time() > end: raise SystemExit(f"{command}: {''.join(self.log[-5:])}")
+            failed = [line for line in self.log if '"state":"failed"' in line]  # of a model: it will never be ready
+            if failed or self.process.poll() is not None or time.time() > end:
+                self.process.kill()
+                raise SystemExit(f"{command}: {''.join(failed or self.log[-5:])}")
             time.sleep(0.05)
 
     def ask(self, method, path, body=None):
