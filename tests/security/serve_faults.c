@@ -2,9 +2,12 @@
 //
 // SERVE_FAULTS names a file of eight int64, which both map: for the front, then for engines, what
 // fails (Fault), how many calls go well before it, and how many have been planted.  So a fault can
-// be planted in a server that runs, for one call or for each N-th.
+// be planted in a server that runs, for one call or for each N-th.  With SERVE_FAULTS_CUDA engines
+// find a CUDA driver that needs no GPU (cuda_fake.h), whose calls can be made to fail, too.
 #define _GNU_SOURCE
 #include "base/platform.h"
+
+#include "cuda_fake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +29,8 @@ typedef enum {
   WRITE_AGAIN,
   READ_RESET,  // the client is gone
   WRITE_RESET,
-  ACCEPT  // no descriptor is left
+  ACCEPT,  // no descriptor is left
+  CUDA     // + i: a call of the CUDA driver fails with cuda_fake_codes[i]
 } Fault;
 
 typedef struct Plan {
@@ -36,8 +40,8 @@ static Plan none, *plan = &none;
 
 // Whether this call is the one: `left` calls of its kind go well first, then each `every`-th fails;
 // 0: none further.
-static bool fails(Fault f) {
-  if (atomic_load(&plan->fault) != (int64_t)f) return false;
+static bool fails(int64_t f) {
+  if (atomic_load(&plan->fault) != f) return false;
   if (atomic_fetch_sub(&plan->left, 1) > 0) return false;
   int64_t every = atomic_load(&plan->every);
   if (every > 0)
@@ -89,6 +93,11 @@ int accept4(int fd, struct sockaddr *restrict at, socklen_t *restrict size, int 
   return (int)syscall(SYS_accept4, fd, at, size, flags);
 }
 
+static CudaResult cuda_fails(void) {
+  int64_t i = atomic_load(&plan->fault) - CUDA;
+  return i >= 0 && i < CUDA_FAKE_CODES && fails(CUDA + i) ? cuda_fake_codes[i] : 0;
+}
+
 int main(int argc, char **argv) {
   static Platform faulty;
   const char *path = getenv("SERVE_FAULTS");
@@ -100,5 +109,9 @@ int main(int argc, char **argv) {
   faulty = platform_posix;
   faulty.alloc = faulty_alloc;
   platform = &faulty;
+  if (engine && getenv("SERVE_FAULTS_CUDA")) {
+    cuda_fake_begin();
+    cuda_fake.fails = cuda_fails;
+  }
   return serve_main(argc, argv);
 }

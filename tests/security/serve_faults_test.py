@@ -3,7 +3,7 @@
 
 build/tenon-serve-faults is the server with faults planted from here (serve_faults.c): the k-th allocation of the front or of an
 engine, for k from 0 until a request needs no more; short and interrupted reads and writes; clients and engines that are killed;
-SIGTERM under load.  SERVE_FAULTS_FULL=1 tries every k and drains 10,000 requests.  The last line is `N passed, N failed`.
+SIGTERM under load; the k-th call of a CUDA driver, which is a fake one.  SERVE_FAULTS_FULL=1 tries every k and drains 10,000 requests.  The last line is `N passed, N failed`.
 """
 import json, mmap, os, re, signal, socket, struct, subprocess, sys, tempfile, threading, time
 
@@ -14,6 +14,7 @@ import tiny_llm
 SERVE = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), "tenon-serve-faults")
 FULL = bool(os.environ.get("SERVE_FAULTS_FULL"))
 ALLOC, SHORT_READ, SHORT_WRITE, READ_AGAIN, WRITE_AGAIN, READ_RESET, WRITE_RESET, ACCEPT = range(1, 9)
+CUDA, CUDA_CODES = 9, 12  # + an error's number (cuda_fake.c)
 FRONT, ENGINE = 0, 32
 passed, failed = 0, 0
 
@@ -27,12 +28,12 @@ def check(ok, what, seen=""):
 
 
 class Server:
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, **environment):
         self.plan = open(os.path.join(folder, "plan"), "w+b")
         self.plan.write(bytes(64))
         self.plan.flush()
         self.map = mmap.mmap(self.plan.fileno(), 64)
-        self.process = subprocess.Popen([SERVE, "--port=0", *options], stderr=subprocess.PIPE, text=True, env=dict(os.environ, SERVE_FAULTS=self.plan.name))
+        self.process = subprocess.Popen([SERVE, "--port=0", *options], stderr=subprocess.PIPE, text=True, env=dict(os.environ, SERVE_FAULTS=self.plan.name, **environment))
         self.port = int(re.search(r'"port":(\d+)', self.process.stderr.readline())[1])
         self.log = []
         threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
@@ -169,6 +170,37 @@ def kills(s):
         check(seen == [200] * 4, f"also where allocation {k} fails then", (seen, s.log[-2:]))
 
 
+def cuda(folder, model):
+    """The k-th call of the CUDA driver fails: an error to that request alone.  Where the error ends the context, the engine is started again."""
+    s = Server(folder, os.path.join(ROOT, "tests", "models", "mlp.onnx"), "one=" + model, "--target=cuda", "--threads=1", SERVE_FAULTS_CUDA="1")
+    for method, path, body in REQUESTS[:2]:
+        want, restarts = s.ask(method, path, body), 0
+        check(want[0] == 200, f"CUDA: {path}", want)
+        for code in range(CUDA_CODES):
+            k, seen = 0, {}
+            while k < 4000:
+                before = set(s.engines())
+                s.fault(ENGINE, CUDA + code, k)
+                got = s.ask(method, path, body)
+                planted = s.planted(ENGINE)
+                s.fault(ENGINE, 0)
+                seen[got[0]] = seen.get(got[0], 0) + 1
+                if got[0] not in (500, 503) and (got[0] != want[0] or plain(got) != plain(want)): check(False, f"CUDA: {path}: call {k} fails with error {code}", (got, want))
+                if planted:
+                    again, end = s.ask(method, path, body), time.time() + 30
+                    while again[0] == 503 and time.time() < end:  # the engine is started again
+                        time.sleep(0.02)
+                        again = s.ask(method, path, body)
+                    if again[0] != 200 or plain(again) != plain(want): check(False, f"CUDA: {path}: answered as ever behind error {code} of call {k}", (again, want))
+                    restarts += set(s.engines()) != before
+                else: break
+                k += 1 if FULL or code in (0, 8) and k < 12 else 7
+            check(k < 4000 and seen.get(200), f"CUDA: {path} needs a number of calls, error {code}", (k, seen))
+        check(restarts > 0, f"CUDA: {path}: a context that has ended is replaced", restarts)
+    s.ready()
+    s.stop()
+
+
 def drain(folder):
     """SIGTERM with requests of every kind under way: each is answered, kept connections are closed behind their answer."""
     n = 10000 if FULL else 600
@@ -211,6 +243,7 @@ def main():
         for name, f in tests.items():
             if len(sys.argv) < 3 or name == sys.argv[2]: f(s)
         s.stop()
+        if len(sys.argv) < 3 or sys.argv[2] == "cuda": cuda(folder, model)
         if len(sys.argv) < 3 or sys.argv[2] == "drain": drain(folder)
     print(f"{passed} passed, {failed} failed")
     return failed > 0

@@ -59,10 +59,11 @@ static CudaResult step(void) {
   CudaFake *f = &cuda_fake;
   int64_t call = ++f->calls;
   if (f->sticky) return f->sticky;
-  if (call != f->fail_at) return 0;
+  CudaResult code = f->fails ? f->fails() : call == f->fail_at ? f->code : 0;
+  if (!code) return 0;
   f->failed = true;
-  if (stays(f->code)) f->sticky = f->code;
-  return f->code;
+  if (stays(code)) f->sticky = code;
+  return code;
 }
 #define STEP()                                                                                     \
   do {                                                                                             \
@@ -73,9 +74,11 @@ static CudaResult step(void) {
 #define RTC_STEP()                                                                                 \
   do {                                                                                             \
     CudaFake *f_ = &cuda_fake;                                                                     \
-    if (++f_->calls == f_->fail_at) {                                                              \
+    int64_t call_ = ++f_->calls;                                                                   \
+    CudaResult code_ = f_->fails ? f_->fails() : call_ == f_->fail_at ? f_->code : 0;              \
+    if (code_) {                                                                                   \
       f_->failed = true;                                                                           \
-      return f_->code % 11 + 1;                                                                    \
+      return code_ % 11 + 1;                                                                       \
     }                                                                                              \
   } while (0)
 

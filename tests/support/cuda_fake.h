@@ -14,6 +14,7 @@ typedef struct CudaFake {
   _Atomic int64_t calls;      // so far
   int64_t fail_at;            // this call fails, counted from 1; 0: none
   CudaResult code;            // with this error
+  CudaResult (*fails)(void);  // asked instead, where it is set: the error of this call
   _Atomic bool failed;        // it did
   _Atomic CudaResult sticky;  // what every call returns from now on
   _Atomic int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;

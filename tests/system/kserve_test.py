@@ -199,6 +199,21 @@ def batching(server, alone):
     after = server.json("GET", "/v2/models/mlp/stats")[1]["model_stats"][0]
     runs, rows = after["execution_count"] - before["execution_count"], after["inference_count"] - before["inference_count"]
     check(rows == sum(len(c) for c in cases) and runs < len(cases), "rows are counted, runs are fewer", (runs, rows))
+    # A request that fails in a batch fails alone.
+    seen, together = [], threading.Barrier(8)
+
+    def pick(i):
+        together.wait()
+        status, answer = server.json("POST", "/v2/models/pick/infer", {"inputs": [{"name": "i", "shape": [1], "datatype": "INT64", "data": [i if i < 7 else 4000]}]})
+        with lock: seen.append((i, status, answer["outputs"][0]["data"] if status == 200 else answer))
+
+    for _ in range(20):
+        threads = [threading.Thread(target=pick, args=(i,)) for i in range(8)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+    check(len(seen) == 160 and all((status, data) == (200, [i + 0.5]) if i < 7 else status == 400 for i, status, data in seen), "an index out of range is an error of its own request", [s for s in seen if s[1] != 200][:3])
+    stats = server.json("GET", "/v2/models/pick/stats")[1]["model_stats"][0]
+    check(stats["inference_count"] == 140 and stats["inference_stats"]["fail"]["count"] == 20, "the others are counted once", stats)
     # Rows that depend on one another must not run together.
     status, answer = server.json("POST", "/v2/models/rows/infer", mlp_request([[0, 0, 0, 0], [0, 0, 0, 0]]))
     check(status == 200 and answer["outputs"][0]["data"] == [0.5] * 8, "a softmax over the rows runs alone", answer)
@@ -507,10 +522,11 @@ def main():
     types_model = "graph @\"types\"(" + ", ".join(f"%in_{t}: {t}[n, 3]" for t, *_ in TYPES) + ") -> (" + ", ".join(f"out_{t}: {t}[n, 6]" for t, *_ in TYPES) + ") {\n"
     types_model += "".join(f"  %o{i} = concat(%in_{t}, %in_{t}) axis=1\n" for i, (t, *_) in enumerate(TYPES)) + "  return " + ", ".join(f"%o{i}" for i in range(len(TYPES))) + "\n}\n"
     rows_model = 'graph @"rows"(%x: f32[n, 4]) -> (y: f32[n, 4]) {\n  %y = softmax(%x) axis=0\n  return %y\n}\n'
+    pick_model = 'graph @"pick"(%i: i64[n]) -> (y: f32[n]) {\n  %t = const f32[7] {0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5}\n  %y = gather(%t, %i)\n  return %y\n}\n'
     mlp = os.path.join(MODELS, "mlp.onnx")
     alone = Server(mlp)
     ones = [write(f"one_{t}.tir", f'graph @"one"(%x: {t}[n, 3]) -> (y: {t}[n, 6]) {{\n  %y = concat(%x, %x) axis=1\n  return %y\n}}\n') for t, *_ in TYPES] if has_grpc() else []
-    server = Server(mlp, write("types.tir", types_model), write("rows.tir", rows_model), *ones, "--max-batch", "64", "--batch-delay", "2000")
+    server = Server(mlp, write("types.tir", types_model), write("rows.tir", rows_model), write("pick.tir", pick_model), *ones, "--max-batch", "64", "--batch-delay", "2000")
     check(alone.ready() and server.ready(), "the models are loaded", server.log)
     types(server)
     metadata(server)

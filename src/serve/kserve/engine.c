@@ -240,6 +240,9 @@ static tenon_status run_frame(EngineProcess *p, Arena *a, uint64_t id, Str paylo
   tenon_tensor *out = arena_array(a, tenon_tensor, p->e.noutputs + 1);
   int64_t began = platform->now();
   tenon_status s = engine_run(&p->e, a, &in, out, &err);
+  // Some errors of a device end its context, and no run of this process goes well any more. Whether
+  // it was one of them, the same run tells; if so, the process ends and is started again.
+  if (s == TENON_EDEVICE) s = engine_run(&p->e, a, &in, out, &err);
   if (s) return fail(d, s, NOWHERE, "%s", err.message);
   bool ok = answer(p, a, id, &in, out, platform->now() - began);
   engine_release(&p->e, out);
@@ -257,6 +260,7 @@ static bool say_error(EngineProcess *p, uint64_t id, const Diag *d) {
   return true;
 }
 
+// False: the process is to end.
 static bool serve_frame(EngineProcess *p, uint64_t id, Str payload) {
   Arena a;
   Diag d;
@@ -267,7 +271,10 @@ static bool serve_frame(EngineProcess *p, uint64_t id, Str payload) {
   if (setjmp(t.env) == 0) t.status = run_frame(p, &a, id, payload, &d);
   trap_leave(&t);
   arena_deinit(&a);
-  return !t.status || say_error(p, id, &d);
+  if (!t.status) return true;
+  if (t.status != TENON_EDEVICE) return say_error(p, id, &d);
+  if (say_error(p, id, &d)) (void)frame_flush(&p->out);
+  return false;
 }
 
 static void serve_frames(EngineProcess *p) {

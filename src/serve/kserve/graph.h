@@ -43,6 +43,7 @@ struct Infer {
   int64_t rows;           // of dimension 0; 0: the model has no rows
   int64_t *wanted_index;  // [nwanted]
   bool checked, watched;  // watched: it has a deadline, or is to be checked
+  bool alone;             // a batch with it failed
   int64_t came, sent;     // platform->now()
   GraphJob *job;          // NULL: it waits
   int64_t job_at;

@@ -93,6 +93,7 @@ tenon_status infer_check(Infer *r, const KsSignature *s, Diag *d) {
 }
 
 bool infer_together(const Infer *a, const Infer *b) {
+  if (a->alone || b->alone) return false;
   if (!a->rows || !b->rows || a->nwanted != b->nwanted) return false;
   for (int64_t i = 0; i < a->nwanted; i++)
     if (a->wanted_index[i] != b->wanted_index[i]) return false;

@@ -19,6 +19,15 @@ static void link_last(GraphModel *g, Infer *r) {
   g->nwatched += r->watched;
 }
 
+static void link_first(GraphModel *g, Infer *r) {
+  r->prev = NULL;
+  r->next = g->first;
+  *(g->first ? &g->first->prev : &g->last) = r;
+  g->first = r;
+  g->waiting++;
+  g->nwatched += r->watched;
+}
+
 static void take_out(GraphModel *g, Infer *r) {
   *(r->prev ? &r->prev->next : &g->first) = r->next;
   *(r->next ? &r->next->prev : &g->last) = r->prev;
@@ -233,7 +242,7 @@ static int64_t next_batch(const GraphModel *g, int64_t now, int64_t *again) {
   int64_t row[TOGETHER], n = 0, rows = 0;
   const Infer *oldest = g->first;
   BatchRules rules = g->options.batch;
-  if (!g->signature.rows || !oldest->rows) return 1;
+  if (!g->signature.rows || !oldest->rows || oldest->alone) return 1;
   for (const Infer *r = oldest; r && n < TOGETHER && rows <= rules.most; r = r->next) {
     if (r != oldest && !infer_together(oldest, r)) continue;
     row[n++] = r->rows;
@@ -291,6 +300,18 @@ static void fail_job(GraphModel *g, GraphJob *j, int status, const char *why) {
 
 void graph_fail_jobs(GraphEngine *e, int status, const char *why) {
   while (e->jobs) fail_job(e->g, take_job(e, e->jobs->id), status, why);
+}
+
+// A batch failed: which request is to blame is seen when each runs alone.
+static void part_job(GraphModel *g, GraphJob *j) {
+  for (int64_t k = j->n; k-- > 0;) {
+    Infer *r = j->request[k];
+    if (!r) continue;
+    r->alone = true;
+    r->job = NULL;
+    link_first(g, r);
+  }
+  job_free(j);
 }
 
 static tenon_status take_outputs(const GraphModel *g, const Packet *p, KsTensor *out, Diag *d) {
@@ -382,7 +403,10 @@ void graph_answer(GraphEngine *e, const Frame *f, Str payload) {
                       (int)MAX(payload.n - 1, 0), payload.n ? payload.p + 1 : "");
   }
   trap_leave(&t);
-  fail_job(g, j, status_of(t.status), d.text);
+  if (t.status && j->n > 1 && f->type == ENGINE_ERROR)
+    part_job(g, j);
+  else
+    fail_job(g, j, status_of(t.status), d.text);
   arena_deinit(&a);
   graph_wake(g);
 }
