@@ -115,10 +115,26 @@ def symbolic(path, to):
     return x.name, [1] + [d.dim_value for d in x.type.tensor_type.shape.dim[1:]]
 
 
+def image_ms(model, name, shape, batch, rounds=9):
+    """Processor milliseconds of an image by itself and in a batch, in this process on one thread: what batches can gain at most."""
+    sys.path.insert(0, os.path.join(ROOT, "python"))
+    import numpy, tenon
+    net, took = tenon.compile(model, batch_invariant=True, threads=1), {1: [], batch: []}
+    inputs = {n: {name: numpy.random.default_rng(1).random((n, *shape[1:]), "float32")} for n in took}
+    for round in range(rounds + 1):  # the first one is not counted
+        for n in took:
+            before = time.process_time()
+            for _ in range(batch // n): net(**inputs[n])
+            if round: took[n].append(1e3 * (time.process_time() - before) / batch)
+    return [sorted(took[n])[rounds // 2] for n in took]
+
+
 def batching(args):
     with server.folder() as f:
         model = os.path.join(f, "m.onnx")
         name, shape = symbolic(args.model, model)
+        alone, together = image_ms(model, name, shape, args.batch)
+        print(f"in one process, one thread: processor {alone:.1f} ms an image alone, {together:.1f} ms in batches of {args.batch}", flush=True)
         n = 1
         for d in shape: n *= d
         data = struct.pack(f"<{n}f", *(random.Random(1).random() for _ in range(n)))

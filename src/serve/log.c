@@ -18,7 +18,7 @@ void log_level(LogLevel most) { log_state.most = most; }
 LogLevel log_level_now(void) { return log_state.most; }
 
 JsonWriter *log_begin(LogLevel level, const char *event) {
-  static const char *const name[] = {"error", "warning", "info", "info"};
+  static const char *const name[] = {"info", "error", "warning", "info", "info"};
   if (level > log_state.most) return NULL;
   if (!log_state.lines.arena) {
     arena_init(&log_state.arena);

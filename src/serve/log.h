@@ -8,7 +8,8 @@
 
 #include "base/json.h"
 
-typedef enum { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_REQUESTS } LogLevel;
+// LOG_ALWAYS: information that is written at any level.
+typedef enum { LOG_ALWAYS, LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_REQUESTS } LogLevel;
 void log_level(LogLevel most);
 LogLevel log_level_now(void);
 // NULL: this level is not written.  `event` names what happened.

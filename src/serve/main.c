@@ -116,7 +116,10 @@ static tenon_status watch_signals(Front *f, Diag *d) {
 // ---- the beginning ----
 static tenon_status add_models(Serve *s, Diag *d) {
   Model *m;
-  for (int64_t i = 0; i < s->config.nmodels; i++) TRY(models_add(s, s->config.model[i], d, &m));
+  for (int64_t i = 0; i < s->config.nmodels; i++) {
+    TRY(model_file_there(s->config.model[i], d));
+    TRY(models_add(s, s->config.model[i], d, &m));
+  }
   TRY(models_read_repository(s, d));
   for (int64_t i = 0; i < s->config.nadapters; i++) TRY(adapters_add(s, s->config.adapter[i], d));
   return TENON_OK;
@@ -141,7 +144,7 @@ static tenon_status set_log(const char *level, Diag *d) {
   static const char *const name[] = {"error", "warning", "info", "requests"};
   for (int i = 0; i < 4; i++)
     if (!strcmp(level, name[i])) {
-      log_level((LogLevel)i);
+      log_level((LogLevel)(LOG_ERROR + i));
       return TENON_OK;
     }
   return fail(d, TENON_EINVAL, NOWHERE, "--log is error, warning, info or requests, not '%s'",
@@ -149,7 +152,7 @@ static tenon_status set_log(const char *level, Diag *d) {
 }
 
 static void say_listening(const Front *f) {
-  JsonWriter *w = log_begin(LOG_ERROR, "listening");
+  JsonWriter *w = log_begin(LOG_ALWAYS, "listening");
   json_key(w, "host");
   json_cstr(w, f->serve.config.host);
   json_key(w, "port");
@@ -213,6 +216,8 @@ static tenon_status serve(Front *f, Diag *d) {
   TRY(watch_signals(f, d));
   s->began = platform->now();
   say_listening(f);
+  if (!s->models && !c->repository)
+    log_text(LOG_WARNING, "no model", "nothing is served: give MODEL or --repository");
   load_models(s);
   err = event_run(&s->loop);
   if (s->grpc) grpc_close(s->grpc);

@@ -45,6 +45,16 @@ static void split(const char *spec, Str *name, const char **path) {
   *path = mark + 1;
 }
 
+tenon_status model_file_there(const char *spec, Diag *d) {
+  Str name;
+  const char *path;
+  FileInfo info;
+  split(spec, &name, &path);
+  int err = platform->info(path, &info);
+  return err ? fail(d, TENON_EIO, (Where){.file = path}, "cannot open: %s", error_text(err).s)
+             : TENON_OK;
+}
+
 tenon_status models_add(Serve *s, const char *spec, Diag *d, Model **out) {
   Str name;
   const char *path;

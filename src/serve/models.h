@@ -51,6 +51,8 @@ struct Model {
   Model *next;
 };
 
+// Whether there is a file, or folder, of a model that the command line names: EIO if not.
+MUST_USE tenon_status model_file_there(const char *spec, Diag *d);
 // Adds a model: `NAME=PATH`, or a path whose last part without its ending is the name.  The text
 // stays.  EINVAL: a bad or a double name; EUNSUPPORTED: no kind takes the path.
 MUST_USE tenon_status models_add(struct Serve *s, const char *spec, Diag *d, Model **out);

@@ -486,6 +486,19 @@ def repository():
     server.stop()
 
 
+def beginning():
+    """What cannot be served ends the program at once; a server without a model says so."""
+    for options, want in ((["nothing.onnx"], "nothing.onnx: cannot open"), ([write("text.txt", "a")], "neither a compiled model nor a language model")):
+        p = subprocess.run([TENON, "serve", "--port", "0", *options], stderr=subprocess.PIPE, text=True, timeout=60)
+        check(p.returncode == 1 and want in p.stderr and "listening" not in p.stderr, f"serve {options}", (p.returncode, p.stderr))
+    for level, lines in (("warning", ["info listening", "warning no model"]), ("error", ["info listening"])):
+        p = subprocess.Popen([TENON, "serve", "--port", "0", "--log", level], stderr=subprocess.PIPE, text=True)
+        said = [json.loads(p.stderr.readline()) for _ in lines]
+        p.send_signal(signal.SIGTERM)
+        said += [json.loads(line) for line in p.communicate(timeout=60)[1].splitlines()]
+        check([f"{line['level']} {line['event']}" for line in said] == lines and p.returncode == 0, f"a server without a model, --log {level}", said)
+
+
 def budget():
     """Room for two of four models: all are answered, never more than two are loaded, those in use stay."""
     names = ["a", "b", "c", "d"]
@@ -549,6 +562,7 @@ def main():
     load_unload(server)
     server.stop()
     repository()
+    beginning()
     budget()
     shutil.rmtree(FOLDER)
     print(f"{passed} passed, {failed} failed")
