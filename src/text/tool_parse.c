@@ -405,11 +405,11 @@ static bool step_junk(ToolParser *p) {
 
 static bool step_call_end(ToolParser *p) {
   const ToolSyntax *x = p->what.syntax;
-  take(p, spaces(rest(p)));
-  if (!x->call_end) {
+  if (!x->call_end) {  // spaces may belong to content that follows
     args_end(p);
     return true;
   }
+  take(p, spaces(rest(p)));
   Str s = rest(p), mark = trim(str_of(x->call_end));
   if (!s.n) return false;
   Match m = begins(p, s, mark);

@@ -197,6 +197,7 @@ TEST(tool_calls_named) {
        "T|f{\"s\": \"</function>\"}"},
       {"functionary_v3_1", "<function=f>{\"n\": 1} and more</function>.", ".|f{\"n\": 1}and more"},
       {"functionary_v3_2", ">>>all\nHello >>>f\n{\"n\": 1}", "Hello|f{\"n\": 1}"},
+      {"functionary_v3_2", ">>>f\n{}\n\n\n>>><m", "\n\n\n>>><m|f{}"},
       {"solar",
        "<|tool_calls|><|tool_call:begin|>id7<|tool_call:name|>f<|tool_call:args|>{}"
        "<|tool_call:end|><|calls|>",
