@@ -270,9 +270,12 @@ typedef struct Level {
 // What one state allows, whatever is below it on the stack.
 typedef struct Local {
   TokenSet all;
-  Level *level;  // [nlevel] by cost: the parts of `all`
+  int32_t most;  // no token of `all` costs more
+  Level *level;  // [nlevel] by cost: the parts of `all`, but for plain text
   int64_t nlevel;
-  int32_t *exit;  // [nexit] nodes of tries at which the state's rule ends: see mask.c
+  int run;         // tokens of up to so many plain characters are in `all`
+  int32_t *plain;  // [run + 1] what ending takes behind k of them
+  int32_t *exit;   // [nexit] nodes of tries at which the state's rule ends: see mask.c
   int64_t nexit;
   int32_t deep;  // as in Place
 } Local;

@@ -27,7 +27,9 @@ typedef struct Found {
 typedef struct MaskWork {
   VEC(int32_t) exit;
   VEC(Found) found;
-  int64_t nfound;      // of this walk
+  int64_t nfound;  // of this walk
+  int run;         // as in Local, with the costs
+  int32_t plain[PLAIN_MOST + 1];
   int32_t index[FIT];  // of a cost: into `found`, and one more; 0: none
   int32_t deep;
   int32_t at[TOKEN_BYTES + 1];
@@ -64,6 +66,7 @@ static void found_reset(MaskWork *w) {
   for (int64_t i = 0; i < w->nfound; i++)
     if (w->found.v[i].cost < FIT) w->index[w->found.v[i].cost] = 0;
   w->nfound = 0;
+  w->run = 0;
 }
 
 static void make_dense(Grammar *g, Found *f) {
@@ -191,6 +194,17 @@ static void add_plain(const GrammarVocab *v, int first, int last, uint32_t *bits
   for (int64_t i = 0; i < v->words; i++) bits[i] |= without ? with[i] & ~without[i] : with[i];
 }
 
+// Those that `left` pays for; cost[k] is that of k characters.
+static void add_fitting(const GrammarVocab *v, const int32_t *cost, int run, int64_t left,
+                        uint32_t *bits) {
+  for (int k = 1, last; k <= run; k = last + 1) {
+    last = k;
+    if (cost[k] > left) continue;
+    while (last < run && cost[last + 1] <= left) last++;
+    add_plain(v, k, last, bits);
+  }
+}
+
 static void forbid(const GrammarVocab *v, const Trie *t, int64_t first, int64_t end,
                    uint32_t *bits) {
   for (int64_t n = first; n < end; n++)
@@ -209,13 +223,15 @@ static void walk_all(Grammar *g, int32_t place, int64_t left, uint32_t *bits) {
     walk(g, &v->all, 0, v->all.n, left, bits);
     return;
   }
-  for (int k = 1, last; k <= plain.run; k = last + 1) {
-    last = k;
-    while (last < plain.run && plain.cost[last + 1] == plain.cost[k]) last++;
-    if (bits && plain.cost[k] > left) continue;
-    Found *f = bits ? NULL : found_of(g, plain.cost[k]);
-    if (f) make_dense(g, f);
-    add_plain(v, k, last, f ? f->bits : bits);
+  if (bits) add_fitting(v, plain.cost, plain.run, left, bits);
+  if (!bits && !plain.nodd) {
+    w->run = plain.run;
+    memcpy(w->plain, plain.cost, sizeof plain.cost);
+  }
+  for (int k = 1; k <= plain.run && !bits && plain.nodd; k++) {
+    Found *f = found_of(g, plain.cost[k]);
+    make_dense(g, f);
+    add_plain(v, k, k, f->bits);
   }
   for (int64_t n = 0; n < v->all.n && plain.nodd; n = v->all.skip[n]) {
     if (!memchr(plain.odd, v->all.byte[n], (size_t)plain.nodd)) continue;
@@ -246,8 +262,11 @@ static void keep_levels(Grammar *g, Local *l) {
   MaskWork *w = g->scratch;
   const GrammarVocab *v = g->vocab;
   int64_t nsparse = 0;
-  bool dense = false;
+  bool dense = w->run > 0;
   l->nlevel = w->nfound;
+  l->run = w->run;
+  l->plain = arena_dup(&g->cache, w->plain, (w->run + 1) * (int64_t)sizeof(int32_t));
+  for (int k = 1; k <= w->run; k++) l->most = MAX(l->most, w->plain[k]);
   l->level = arena_array(&g->cache, Level, l->nlevel + 1);
   for (int64_t i = 0; i < l->nlevel; i++) {
     Found *f = &w->found.v[i];
@@ -257,12 +276,14 @@ static void keep_levels(Grammar *g, Local *l) {
     l->level[i].set.token = arena_dup(&g->cache, f->token.v, f->token.n * (int64_t)sizeof(int32_t));
     nsparse += f->token.n;
     dense |= f->bits != NULL;
+    l->most = MAX(l->most, f->cost);
   }
   if (l->nlevel > 1) qsort(l->level, (size_t)l->nlevel, sizeof *l->level, by_cost);
-  if (l->nlevel == 1) {
+  if (l->nlevel == 1 && !l->run) {
     l->all = l->level[0].set;
   } else if (dense || nsparse > SPARSE) {
     l->all.bits = arena_array(&g->cache, uint32_t, v->words);
+    if (l->run) add_plain(v, 1, l->run, l->all.bits);
     for (int64_t i = 0; i < l->nlevel; i++) set_add(v, &l->level[i].set, l->all.bits);
   } else {
     l->all.token = arena_array(&g->cache, int32_t, nsparse + 1);
@@ -319,11 +340,13 @@ static bool mask_thread(Grammar *g, Thread t, int64_t left, uint32_t *allowed) {
   if (here < 0) return true;
   const Local *l = local_of(g, t.state);
   if (l->deep + g->stack.v[t.stack].depth > g->depth_most) return false;
-  if (l->nlevel && l->level[l->nlevel - 1].cost <= here)
+  if (l->most <= here) {
     set_add(g->vocab, &l->all, allowed);
-  else
+  } else {
+    add_fitting(g->vocab, l->plain, l->run, here, allowed);
     for (int64_t i = 0; i < l->nlevel && l->level[i].cost <= here; i++)
       set_add(g->vocab, &l->level[i].set, allowed);
+  }
   if (!t.stack || !l->nexit) return true;
   s = &g->stack.v[t.stack];
   int32_t behind = place_of_state(g, s->ret, s->below);
