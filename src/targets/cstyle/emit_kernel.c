@@ -232,7 +232,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   strmap_init(&e.names, c->arena);
   static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
                                      "items", "faults", "scratch_each", "fault_at"};
-  for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), &e);
+  for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), (void *)1);
   e.sym = arena_array(c->arena, CSym, MAX(k->pool->nsyms, 1));
   e.var = arena_array(c->arena, CVal, MAX(k->nvars, 1));
   e.var_used = arena_array(c->arena, bool, MAX(k->nvars, 1));

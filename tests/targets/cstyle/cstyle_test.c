@@ -369,3 +369,25 @@ TEST(cstyle_text_of_plain_loops) {
   codegen_close(b.kernel.v[0]);
   arena_deinit(&b.arena);
 }
+
+// The parameters have these names already.
+TEST(cstyle_text_of_names_that_are_taken) {
+  Batch b;
+  batch_open(&b, false, 32);
+  EXPECT_STR_EQ(text_of(&b, "kernel @k (%end: f32[4], out %y: f32[4]) {\n  scratch %begin: f32[4]\n"
+                            "  parallel i < 4 {\n    store %begin[i] = %end[i]\n"
+                            "    store %y[i] = %begin[i]\n  }\n}\n"),
+                "// k(end_1: f32[4], out y: f32[4])\n"
+                "static int32_t kernel_0(const tn_f32 *end_1, tn_f32 *y, ptrdiff_t begin, "
+                "ptrdiff_t end, unsigned char *scratch) {\n"
+                "  tn_f32 *const begin_1 = (tn_f32 *)(void *)(scratch + 0);\n"
+                "  (void)scratch;\n"
+                "  for (ptrdiff_t i = begin; i < end; i++) {\n"
+                "    begin_1[i] = end_1[i];\n"
+                "    y[i] = begin_1[i];\n"
+                "  }\n"
+                "  return 0;\n"
+                "}\n");
+  codegen_close(b.kernel.v[0]);
+  arena_deinit(&b.arena);
+}
