@@ -62,6 +62,9 @@ typedef enum LoopOp {
   // the low bits: for a c of i32 four of them, unsigned in a and signed in b, exact and wrapped;
   // for a c of f32 two of bf16.
   LOOP_dot,
+  // Of a u32 the low half of each byte looks a byte up: b has bytes 0 to 7 of the table and c bytes
+  // 8 to 15, the first in the low bits.  Both are constants of u64.
+  LOOP_lookup,
   LOOP_tf32,  // of f32: to the nearest number with 10 mantissa bits, away from zero where two are
               // as near
   LOOP_OP_COUNT

@@ -12,13 +12,13 @@ const char *const loop_op_name[LOOP_OP_COUNT] = {
 #define SCALAR(name, ...) #name,
 #include "eval/scalar.def"
 #undef SCALAR
-    "fma", "select", "cast", "bit_cast", "trunc_div", "dot", "tf32"};
+    "fma", "select", "cast", "bit_cast", "trunc_div", "dot", "lookup", "tf32"};
 
 const uint8_t loop_op_arity[LOOP_OP_COUNT] = {
 #define SCALAR(name, arity, ...) arity,
 #include "eval/scalar.def"
 #undef SCALAR
-    3, 3, 1, 1, 2, 3, 1};
+    3, 3, 1, 1, 2, 3, 3, 1};
 
 enum { F = LC_F, I = LC_I, S = LC_S, B = LC_B, X = LC_X, T = LC_T, MIXED = LC_MIXED };
 #define SAME false
@@ -38,7 +38,7 @@ int loop_op_classes(LoopOp op) {
 #define SCALAR(name, arity, cls, ...) cls,
 #include "eval/scalar.def"
 #undef SCALAR
-      F, F | I | B, F | I | B, F | I | B, I, F | I, F};
+      F, F | I | B, F | I | B, F | I | B, I, F | I, I, F};
   return classes[op];
 }
 
@@ -193,6 +193,15 @@ static LoopCell apply_dot(DType t, const LoopCell *v) {
   return loop_round(t, r);
 }
 
+static LoopCell apply_lookup(const LoopCell *v) {
+  uint64_t x = (uint64_t)v[0].i, out = 0;
+  for (int i = 0; i < 32; i += 8) {
+    uint64_t n = x >> i & 15, half = (uint64_t)v[n < 8 ? 1 : 2].i;
+    out |= (half >> 8 * (n & 7) & 255) << i;
+  }
+  return (LoopCell){.i = (int64_t)out};
+}
+
 // The bits are those of a number, so a carry from them goes into the exponent as it should.
 static LoopCell apply_tf32(LoopCell v) {
   float x = (float)v.f;
@@ -208,6 +217,10 @@ bool loop_apply(LoopOp op, DType t, const LoopCell *v, LoopCell *out) {
   bool fault = false;
   if (op == LOOP_dot) {
     *out = apply_dot(t, v);
+    return true;
+  }
+  if (op == LOOP_lookup) {
+    *out = apply_lookup(v);
     return true;
   }
   if (op == LOOP_tf32) {

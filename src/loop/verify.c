@@ -167,6 +167,8 @@ static tenon_status check_var(Verifier *v, const LoopExpr *e) {
   return TENON_OK;
 }
 
+static bool is_table_half(const LoopExpr *e) { return e->kind == LX_CONST && e->dtype == DT_U64; }
+
 static tenon_status check_op_types(Verifier *v, const LoopExpr *e) {
   LoopOp op = (LoopOp)e->op;
   const char *name = loop_op_name[op];
@@ -177,6 +179,12 @@ static tenon_status check_op_types(Verifier *v, const LoopExpr *e) {
       return TENON_OK;
     return verify_fail(v, "dot takes two u32 and a sum of i32 or f32, not %s, %s and %s",
                        dtype_name(e->src[0]->dtype), dtype_name(e->src[1]->dtype), dtype_name(sum));
+  }
+  if (op == LOOP_lookup) {
+    if (e->dtype == DT_U32 && e->src[0]->dtype == DT_U32 && is_table_half(e->src[1]) &&
+        is_table_half(e->src[2]))
+      return TENON_OK;
+    return verify_fail(v, "lookup takes a u32 and two constants of u64");
   }
   int first = op == LOOP_select;
   DType t = e->src[first]->dtype;

@@ -128,6 +128,9 @@ TEST(loop_operations_mean_what_scalar_def_says) {
       {DT_I32, "dot(u32(255), u32(127), i32(2147483647))", 0x80007e80},
       // 1 * 2 + 3 * -1 + 0.5
       {DT_F32, "dot(u32(1077952384), u32(3212853248), 0x1p-1)", 0xbf000000},
+      // bytes 1, 15, 8 and 7, whose upper halves do not count
+      {DT_U32, "lookup(u32(119078657), u64(506097522914230528), u64(1084818905618843912))",
+       0x07080f01},
       {DT_BOOL, "and(true, not(false))", 1},
       {DT_F32, "max(-0.0, 0.0)", 0},
       {DT_F32, "min(0.0, -0.0)", 0x80000000},

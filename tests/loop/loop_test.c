@@ -411,6 +411,8 @@ static const Case refused[] = {
     {BODY("reduce %v0: f32 = and over j < 2 { yield 1.0 }"), "and does not reduce f32"},
     {BODY("reduce %v0: f32 = add over j < 2 { yield 1 }"), "%v0 is f32, not i64"},
     {BODY("let %v0: i32 = dot(1, 1, i32(0))"), "dot takes two u32 and a sum of i32 or f32"},
+    {BODY("let %v0: u32 = lookup(u32(1), u64(1), 1)"), "lookup takes a u32 and two constants"},
+    {BODY("let %v0: u32 = lookup(u32(1), [i], u64(1))"), "lookup takes a u32 and two constants"},
     {BODY("let %v0: u32 = wide %x[64*i]"), "a load of %x, which is f32, as u32"},
     {"kernel @k (%x: u8[7], out %y: u32[1]) { parallel i < 1 { store %y[0] = wide %x[4] } }",
      "cannot prove that the index is below 7"},

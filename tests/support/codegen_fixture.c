@@ -133,6 +133,12 @@ const char *const codegen_shapes[] = {
     "   store %u[35*i + j] = wide %h[2*j + 70*i]\n"
     "   store %v[35*i + j] = wide where(g = j - 3 < 24) %s[-4*g + 100*i + 96]\n"
     "  }\n }\n}\n",
+    "kernel @lookups (%w: u32[140], %x: u8[400], out %y: u32[140], out %z: u32[4]) {\n"
+    " parallel i < 4 {\n  vector j < 35 {\n"
+    "   store %y[35*i + j] = bit_xor(lookup(%w[35*i + j], u64(13758425323549998079), "
+    "u64(72623859790382856)), lookup(wide %x[100*i + 2*j], u64(1), u64(9259542123273814144)))\n  "
+    "}\n"
+    "  store %z[i] = lookup(%w[i], u64(13758425323549998079), u64(72623859790382856))\n }\n}\n",
     "kernel @pixels (%x: u8[280], %w: u32[140], out %y: u8[560], out %z: u8[1120], out %v: i8[20]) "
     "{\n parallel i < 4 {\n  vector j < 35 {\n"
     "   store wide %y[140*i + 4*j] = bit_or(cast[u32](%x[j]), shift_left(cast[u32](%x[j + 70*i]), "

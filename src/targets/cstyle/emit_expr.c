@@ -307,9 +307,21 @@ static CVal bit_cast(CEmit *e, const LoopExpr *x, CVal v) {
   return r;
 }
 
+// The table is two numbers, whatever the lanes.
+static CVal lookup(CEmit *e, const LoopExpr *x) {
+  CVal v = cs_expr(e, x->src[0]);
+  if (!helper_need(e->c, "lookup", DT_U32, v.lanes)) cs_refuse(e, "lookup has no vectors");
+  const char *low = cs_expr(e, x->src[1]).text, *high = cs_expr(e, x->src[2]).text;
+  const char *lanes = v.lanes ? str_printf(e->arena, "x%d", v.lanes) : "";
+  v.text = str_printf(e->arena, "tn_lookup_u32%s(%s, %s, %s)", lanes, v.text, low, high);
+  v.sum = v.constant = false;
+  return v;
+}
+
 static CVal emit_op(CEmit *e, const LoopExpr *x) {
   CVal own;
   if (e->sp->extension && e->sp->extension->op(e, x, &own)) return own;
+  if (x->op == LOOP_lookup) return lookup(e, x);
   CVal v[3] = {{0}, {0}, {0}};
   int n = loop_op_arity[x->op];
   for (int i = 0; i < n; i++) v[i] = cs_expr(e, x->src[i]);

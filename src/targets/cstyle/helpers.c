@@ -114,6 +114,31 @@
   "#else\n  for (int i = 0; i < 4; i++)\n"                                                         \
   "    z += ($T)((x >> (8 * i)) & 255u) * (($T)(y << (24 - 8 * i)) >> 24);\n  return z;\n#endif\n"
 
+// Of the low half of each byte of x a byte of y or z.
+#define LOOKUP_SCALAR                                                                              \
+  "  uint32_t r = 0;\n  for (int i = 0; i < 32; i += 8) {\n"                                       \
+  "    const uint32_t n = x >> i & 15;\n"                                                          \
+  "    r |= (uint32_t)((n & 8 ? z : y) >> 8 * (n & 7) & 255) << i;\n  }\n  return r;\n"
+#define LOOKUP_VECTOR                                                                              \
+  "#if $N == 16 && defined(__AVX512BW__)\n"                                                        \
+  "  const __m512i t = _mm512_broadcast_i32x4(_mm_set_epi64x((long long)z, (long long)y));\n"      \
+  "  return ($T)_mm512_shuffle_epi8(t, _mm512_and_si512((__m512i)x, _mm512_set1_epi8(15)));\n"     \
+  "#elif $N == 8 && defined(__AVX2__)\n"                                                           \
+  "  const __m256i t = _mm256_set_epi64x((long long)z, (long long)y, (long long)z, "               \
+  "(long long)y);\n"                                                                               \
+  "  return ($T)_mm256_shuffle_epi8(t, _mm256_and_si256((__m256i)x, _mm256_set1_epi8(15)));\n"     \
+  "#elif $N == 4 && defined(__SSSE3__)\n"                                                          \
+  "  const __m128i t = _mm_set_epi64x((long long)z, (long long)y);\n"                              \
+  "  return ($T)_mm_shuffle_epi8(t, _mm_and_si128((__m128i)x, _mm_set1_epi8(15)));\n"              \
+  "#elif $N == 4 && defined(__aarch64__)\n"                                                        \
+  "  const uint8x16_t t = vcombine_u8(vcreate_u8(y), vcreate_u8(z));\n"                            \
+  "  return ($T)vqtbl1q_u8(t, vandq_u8((uint8x16_t)x, vdupq_n_u8(15)));\n"                         \
+  "#else\n  uint32_t xs[$N];\n  memcpy(xs, &x, sizeof xs);\n"                                      \
+  "  for (int l = 0; l < $N; l++) {\n    uint32_t r = 0;\n"                                        \
+  "    for (int i = 0; i < 32; i += 8) {\n      const uint32_t n = xs[l] >> i & 15;\n"             \
+  "      r |= (uint32_t)((n & 8 ? z : y) >> 8 * (n & 7) & 255) << i;\n    }\n"                     \
+  "    xs[l] = r;\n  }\n  memcpy(&x, xs, sizeof xs);\n  return x;\n#endif\n"
+
 // Rounded to odd: where bits are lost, the last one that is kept is set, so that a second rounding
 // is right.
 #define ODD_BODY                                                                                   \
@@ -280,6 +305,7 @@ static const char *letter_text(const CStyle *c, char l, DType t, int lanes) {
   case 'i': return c->spelling->index;
   case 'p': return "const void *";
   case 'F': return "int *";
+  case 'K': return scalar_type(c, DT_U64);
   case 't': return scalar_type(c, held_in(t));
   case 'M': return lanes ? type_text(c, int_of(t), lanes) : "int";
   }
@@ -392,6 +418,13 @@ static const struct {
     {"dot", "i32",
      "  for (int i = 0; i < 32; i += 8)\n"
      "    z += as_$T((x >> (uint)i) & 255u) * (as_$T(y << (uint)(24 - i)) >> 24);\n  return z;\n"},
+    {"lookup", "",
+     "  $T r = ($T)(0);\n  for (int i = 0; i < 32; i += 8) {\n"
+     "    const $T n = (x >> (uint)i) & 15u;\n"
+     "    const $T a = select(($T)((uint)y), ($T)((uint)(y >> 32)), (n & 4u) != 0u);\n"
+     "    const $T b = select(($T)((uint)z), ($T)((uint)(z >> 32)), (n & 4u) != 0u);\n"
+     "    r |= ((select(a, b, (n & 8u) != 0u) >> ((n & 3u) * 8u)) & 255u) << (uint)i;\n"
+     "  }\n  return r;\n"},
     {"from", "bf16", "  return as_tn_f32x$N(convert_tn_u32x$N(x) << 16u);\n"},
     {"to", "bf16",
      "  const tn_u32x$N b = as_tn_u32x$N(x), m = as_tn_u32x$N(x != x);\n"
@@ -528,8 +561,7 @@ static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, St
   bool x86 = false, any = false;
   for (int64_t i = 0; i < n; i++) {
     any |= use[i].lanes > 0;
-    x86 |= use[i].lanes &&
-           (!strcmp(helper[use[i].id].name, "fma") || !strcmp(helper[use[i].id].name, "dot"));
+    x86 |= use[i].lanes && is_one_of("fma dot lookup", helper[use[i].id].name);
   }
   if (!any) return;
   bool asks = !c->spelling->is_device;

@@ -156,8 +156,9 @@ LV cast_emit(Emit *e, DType from, DType to, LV x, double lo,
              double hi);  // a float is known to lie in lo..hi
 // emit_dot.c
 LV dot_emit(Emit *e, DType t, LV x, LV y, LV sum);  // t: of the sum
-LV float_widen(Emit *e, DType t, LV x);             // a narrow float's bits -> f32
-LV float_narrow(Emit *e, DType t, LV x);            // f32 -> bits, rounded to nearest even
-LV f64_to_f32_odd(Emit *e, LV x);  // rounded to odd: keeps what a second rounding needs
+LV lookup_emit(Emit *e, LV x, uint64_t low, uint64_t high);
+LV float_widen(Emit *e, DType t, LV x);   // a narrow float's bits -> f32
+LV float_narrow(Emit *e, DType t, LV x);  // f32 -> bits, rounded to nearest even
+LV f64_to_f32_odd(Emit *e, LV x);         // rounded to odd: keeps what a second rounding needs
 
 #endif

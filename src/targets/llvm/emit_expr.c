@@ -338,6 +338,8 @@ static LV emit_rounded(Emit *e, const LoopExpr *x) {
 static LV emit_op(Emit *e, const LoopExpr *x) {
   LV v[3] = {0}, whole = emit_rounded(e, x);
   if (whole) return whole;
+  if (x->op == LOOP_lookup)
+    return lookup_emit(e, emit_expr(e, x->src[0]), (uint64_t)x->src[1]->i, (uint64_t)x->src[2]->i);
   bool vec = false;
   int n = loop_op_arity[x->op];
   for (int i = 0; i < n; i++) {

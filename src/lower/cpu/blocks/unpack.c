@@ -334,30 +334,23 @@ static void q6_k(Unpack *u) {
 
 // ---- types whose bits are places in a table ----
 
-// Each byte of x is below 16: what stands there in a table, plus 128.  Halves of the table are
-// chosen by bit after bit, from the lowest on.
+// Of the low half of each byte of x what stands there in a table, plus 128.
 static const LoopExpr *looked_up(const Unpack *u, const LoopExpr *x, const int8_t *table) {
-  LoopKernel *k = u->k;
-  const LoopExpr *v[16];
-  for (int i = 0; i < 16; i++) v[i] = u32(u, (uint32_t)(table[i] + 128) * 0x01010101u);
-  for (int bit = 0, n = 8; n; bit++, n /= 2) {
-    const LoopExpr *set =
-        loop_let(u->b, loop_op(k, LOOP_mul, each(u, x, bit, 1), u32(u, 255), NULL));
-    for (int i = 0; i < n; i++) {
-      const LoopExpr *differ = loop_op(k, LOOP_bit_xor, v[2 * i], v[2 * i + 1], NULL);
-      differ = loop_op(k, LOOP_bit_and, differ, set, NULL);
-      v[i] = loop_let(u->b, loop_op(k, LOOP_bit_xor, v[2 * i], differ, NULL));
-    }
+  const LoopExpr *half[2];
+  for (int h = 0; h < 2; h++) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < 8; i++) bytes |= (uint64_t)(table[8 * h + i] + 128) << 8 * i;
+    half[h] = loop_int(u->k, DT_U64, (int64_t)bytes);
   }
-  return v[0];
+  return loop_op(u->k, LOOP_lookup, x, half[0], half[1]);
 }
 
 // 16 bytes of a block of two elements each, from a byte on; they become words `to` and behind.
 static void looked_up_32(const Unpack *u, Dim from, Dim to, const int8_t *table) {
   Dim j = open_cols(u), i = open_words(u, 4);
   const LoopExpr *w = loop_let(u->b, load(u, j, plus(u, from, times(u, i, 4))));
-  put_word(u, j, plus(u, to, i), looked_up(u, each(u, w, 0, 15), table));
-  put_word(u, j, plus(u, to, ie_addc(u->p, i, 4)), looked_up(u, each(u, w, 4, 15), table));
+  put_word(u, j, plus(u, to, i), looked_up(u, w, table));
+  put_word(u, j, plus(u, to, ie_addc(u->p, i, 4)), looked_up(u, right(u, w, 4), table));
   close(u, 2);
 }
 
@@ -449,6 +442,7 @@ static const LoopExpr *e4m3_halves(const Unpack *u, const LoopExpr *w, int i) {
 static const LoopExpr *plain_float(const Unpack *u, const LoopExpr *w, int i) {
   LoopKernel *k = u->k;
   switch (u->layout->plain) {
+  case DT_F32: return loop_bit_cast(k, DT_F32, w);
   case DT_BF16: return loop_bit_cast(k, DT_F32, i ? mask(u, w, 0xffff0000u) : left(u, w, 16));
   case DT_I8: return loop_cast(k, DT_F32, signed_byte(u, w, i));
   case DT_F8E5M2: return half(u, i ? mask(u, right(u, w, 8 * i - 8), 0xff00) : left(u, w, 8));
@@ -458,9 +452,9 @@ static const LoopExpr *plain_float(const Unpack *u, const LoopExpr *w, int i) {
 }
 
 static const BlockLayout plain_layouts[] = {
-    {.unpack = plain_words, .plain = DT_F16},    {.unpack = plain_words, .plain = DT_BF16},
-    {.unpack = plain_words, .plain = DT_F8E4M3}, {.unpack = plain_words, .plain = DT_F8E5M2},
-    {.unpack = plain_words, .plain = DT_I8},
+    {.unpack = plain_words, .plain = DT_F32},    {.unpack = plain_words, .plain = DT_F16},
+    {.unpack = plain_words, .plain = DT_BF16},   {.unpack = plain_words, .plain = DT_F8E4M3},
+    {.unpack = plain_words, .plain = DT_F8E5M2}, {.unpack = plain_words, .plain = DT_I8},
 };
 
 const BlockLayout *block_plain(const GgmlType *t) {
