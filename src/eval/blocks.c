@@ -9,6 +9,8 @@
 // d, dmin and dx are the scales of the block and of x.  Each f32 operation is rounded once, and a
 // subnormal result is 0, as in compiled kernels; so these give the same bits.
 //
+// With `group` w is several matrices, and a row of the result is that of x times one of them.
+//
 // Needs:      rows of whole blocks.
 // Guarantees: an infinite or NaN scale or element spreads to the results that it is a part of, and
 //             to no others: the rows of x, and the rows of w.
@@ -131,12 +133,14 @@ tenon_status eval_quantize_blocks(Eval *e) {
 
 typedef struct Product {
   const GgmlType *t;
-  int64_t k, n, m;           // elements of a row, rows of w, rows of x
+  int64_t k, n, m;           // elements of a row, rows of w, rows of y
   int64_t w_bytes, x_bytes;  // of a row
   const uint8_t *w, *xq;     // xq: the quantised rows; NULL: x as it is
   const float *x;
   const float *scale;                   // [of tiles]; NULL: none
   int64_t scale_rows, scale_k, scales;  // of a tile; tiles of a row
+  const Value *group;                   // [m] matrix of each row of y; NULL: w is one
+  int64_t columns, each;                // rows of a matrix; rows of y from one row of x
   float *y;
   uint8_t *slot;  // SLOTS times slot_bytes
   int64_t slot_bytes, first;
@@ -153,14 +157,23 @@ static void unpack_row(const GgmlType *t, const uint8_t *w, int64_t k, float *ou
   for (int64_t i = 0; i < k / t->block; i++) ggml_unpack(t, w + i * t->bytes, out + i * t->block);
 }
 
+// Whether row i of y takes the matrix that has this row of w, and where the product goes.
+static bool takes(const Product *p, int64_t i, int64_t row, float **y) {
+  *y = p->y + i * p->columns + row % p->columns;
+  return !p->group || get_i64(p->group->dtype, p->group->data, i) == row / p->columns;
+}
+
 static void float_row(const Product *p, int64_t row, float *w) {
   unpack_row(p->t, p->w + row * p->w_bytes, p->k, w);
   for (int64_t k = 0; p->scale && k < p->k; k++)
     w[k] *= p->scale[row / p->scale_rows * p->scales + k / p->scale_k];
+  float *y;
   for (int64_t i = 0; i < p->m; i++) {
+    if (!takes(p, i, row, &y)) continue;
+    const float *x = p->x + i / p->each * p->k;
     double sum = 0;
-    for (int64_t k = 0; k < p->k; k++) sum += (double)p->x[i * p->k + k] * (double)w[k];
-    p->y[i * p->n + row] = (float)sum;
+    for (int64_t k = 0; k < p->k; k++) sum += (double)x[k] * (double)w[k];
+    *y = (float)sum;
   }
 }
 
@@ -189,12 +202,14 @@ static void int_row(const Product *p, int64_t row, GgmlParts *w) {
   const GgmlType *t = p->t;
   int64_t blocks = p->k / t->block;
   for (int64_t b = 0; b < blocks; b++) ggml_split(t, p->w + row * p->w_bytes + b * t->bytes, &w[b]);
+  float *y;
   for (int64_t i = 0; i < p->m; i++) {
-    const uint8_t *x = p->xq + i * p->x_bytes;
+    if (!takes(p, i, row, &y)) continue;
+    const uint8_t *x = p->xq + i / p->each * p->x_bytes;
     float acc = 0;
     for (int64_t b = 0; b < blocks; b++)
       acc = int_block(t, &w[b], x + b * x_block_bytes(t->x_block), acc);
-    p->y[i * p->n + row] = acc;
+    *y = acc;
   }
 }
 
@@ -258,6 +273,44 @@ static tenon_status take_scale(Eval *e, const mat_mul_blocks_attrs *at, Product 
   return TENON_OK;
 }
 
+// The matrix of each row, where there are several.  The result has group's axes, then `columns`.
+static tenon_status take_group(Eval *e, const mat_mul_blocks_attrs *at, Product *p, int64_t *dims,
+                               int *rank) {
+  const Value *x = e->in[0], *group = eval_in(e, 3);
+  int64_t rows = p->m;
+  p->columns = p->n;
+  p->each = 1;
+  *rank = x->rank;
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+  if (!group && at->groups != 1)
+    return eval_fail(e, TENON_EINVAL, "%lld matrices, and no group", (long long)at->groups);
+  if (group) {
+    bool more = group->rank == x->rank;
+    bool fits = (more || group->rank == x->rank - 1) && group->rank < MAX_RANK;
+    for (int i = 0; fits && i < x->rank - 1; i++) fits = group->dims[i] == x->dims[i];
+    if (!fits || p->scale || at->groups < 1 || p->n % at->groups ||
+        (group->dtype != DT_I32 && group->dtype != DT_I64))
+      return eval_fail(e, TENON_EINVAL, "x%s and w%s as %lld matrices with %s%s as group",
+                       shape_text(x->rank, x->dims).s, shape_text(2, e->in[1]->dims).s,
+                       (long long)at->groups, dtype_name(group->dtype),
+                       shape_text(group->rank, group->dims).s);
+    for (int64_t i = 0; i < group->n; i++) {
+      int64_t which = get_i64(group->dtype, group->data, i);
+      if (which < 0 || which >= at->groups)
+        return eval_fail(e, TENON_EINVAL, "group[%lld] is %lld, with %lld matrices", (long long)i,
+                         (long long)which, (long long)at->groups);
+    }
+    p->group = group;
+    p->columns = p->n / at->groups;
+    p->m = group->n;
+    p->each = rows ? MAX(p->m / rows, 1) : 1;
+    *rank = group->rank + 1;
+    memcpy(dims, group->dims, (size_t)group->rank * sizeof *dims);
+  }
+  dims[*rank - 1] = p->columns;
+  return TENON_OK;
+}
+
 tenon_status eval_mat_mul_blocks(Eval *e) {
   const mat_mul_blocks_attrs *at = e->attrs;
   bool ints = at->activations == BLOCKS_INT8;
@@ -269,11 +322,10 @@ tenon_status eval_mat_mul_blocks(Eval *e) {
   TRY(take_x(e, ints, &p));
   TRY(take_scale(e, at, &p));
   int64_t dims[MAX_RANK], size;
-  const Value *x = e->in[0];
-  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
-  dims[x->rank - 1] = p.n;
+  int rank;
+  TRY(take_group(e, at, &p, dims, &rank));
   Value *y;
-  TRY(eval_out(e, 0, DT_F32, x->rank, dims, &y));
+  TRY(eval_out(e, 0, DT_F32, rank, dims, &y));
   if (!y->n) return TENON_OK;
   int64_t each = ints ? p.k / p.t->block * (int64_t)sizeof(GgmlParts) : p.k * 4;
   p.slot_bytes = (each + 63) / 64 * 64;

@@ -1,7 +1,7 @@
 // blocks.h -- reference evaluation of products with matrices in ggml's block types.
 //
 // A matrix is u8[rows, bytes of a row] in the layout of its file, rows of whole blocks.  Plain
-// types have elements one by one: f16, bf16, and those of 8 bits, which a product may scale by
+// types have elements one by one: f32, f16, bf16, and those of 8 bits, which a product may scale by
 // tiles of the matrix.  x may come quantised, as `quantize_blocks` makes it: a row is blocks of 32
 // or 256 elements, and a block is
 //   its codes in i8, its scale in f32, and an i32 sum of the codes of each group of its elements:
@@ -17,14 +17,15 @@
 // clang-format off
 #define BLOCK_TYPES                                                                                \
   "f16|q4_0|q4_1|q5_0|q5_1|q8_0|q8_1|q2_k|q3_k|q4_k|q5_k|q6_k|q8_k|iq2_xxs|iq2_xs|iq3_xxs|iq1_s|"  \
-  "iq4_nl|iq3_s|iq2_s|iq4_xs|iq1_m|bf16|tq1_0|tq2_0|mxfp4|nvfp4|q1_0|f8e4m3|f8e5m2|i8"
+  "iq4_nl|iq3_s|iq2_s|iq4_xs|iq1_m|bf16|tq1_0|tq2_0|mxfp4|nvfp4|q1_0|f8e4m3|f8e5m2|i8|f32"
 typedef enum { BLOCKS_F32, BLOCKS_INT8 } BlocksActivations;
 #define MAT_MUL_BLOCKS_ATTRS(A, C, T)                                                              \
   C(T, type, BLOCK_TYPES, 1, "ggml's type of the blocks of w")                                     \
   A(T, i64, k, 0, "elements of a row, a multiple of a block")                                      \
   C(T, activations, "f32|int8", 0, "how x is multiplied: as it is, or quantised to 8 bits")         \
   A(T, i64, scale_rows, 0, "rows of w with one scale; 0: all of them")                             \
-  A(T, i64, scale_k, 0, "elements of a row with one scale; 0: all of them")
+  A(T, i64, scale_k, 0, "elements of a row with one scale; 0: all of them")                        \
+  A(T, i64, groups, 1, "matrices that w has one behind the other, of which a row takes one")
 #define GATHER_BLOCKS_ATTRS(A, C, T)                                                               \
   C(T, type, BLOCK_TYPES, 1, "ggml's type of the blocks of w")                                     \
   A(T, i64, k, 0, "elements of a row, a multiple of a block")

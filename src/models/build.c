@@ -44,12 +44,12 @@ Node *lm_repeat(Build *b, Node *x, int64_t heads, int64_t n, int64_t size) {
 
 // ---- weights ----
 
-static const LlmSlot *slot_of(const Build *b, LlmRole role, LlmPart part) {
+const LlmSlot *lm_slot(const Build *b, LlmRole role, LlmPart part) {
   return llm_slot(b->m, role, part, llm_role[role].place == LLM_OF_MODEL ? -1 : b->layer);
 }
 
 bool lm_has(const Build *b, LlmRole role, LlmPart part) {
-  const LlmSlot *s = slot_of(b, role, part);
+  const LlmSlot *s = lm_slot(b, role, part);
   return s->w || s->n;
 }
 
@@ -71,7 +71,7 @@ static Node *stacked(Build *b, const LlmSlot *s) {
 }
 
 Node *lm_weight(Build *b, LlmRole role, LlmPart part) {
-  const LlmSlot *s = slot_of(b, role, part);
+  const LlmSlot *s = lm_slot(b, role, part);
   if (s->n) return stacked(b, s);
   if (!s->w)
     return graph_fail(b->g, TENON_EINTERNAL, NOWHERE, "the tensor of '%s' was not asked for",
@@ -80,7 +80,7 @@ Node *lm_weight(Build *b, LlmRole role, LlmPart part) {
 }
 
 Node *lm_product(Build *b, Node *x, LlmRole role) {
-  const LlmSlot *s = slot_of(b, role, LLM_WEIGHT);
+  const LlmSlot *s = lm_slot(b, role, LLM_WEIGHT);
   Node *y = s->w ? lm_block_product(b, x, s->w) : NULL;
   if (!y && s->w) y = lm_packed_product(b, x, s->w);
   if (y) return y;
@@ -89,7 +89,7 @@ Node *lm_product(Build *b, Node *x, LlmRole role) {
 }
 
 Node *lm_rows(Build *b, LlmRole role, Node *ids) {
-  const LlmSlot *s = slot_of(b, role, LLM_WEIGHT);
+  const LlmSlot *s = lm_slot(b, role, LLM_WEIGHT);
   Node *y = s->w ? lm_block_rows(b, s->w, ids) : NULL;
   if (y) return y;
   return NA(b->g, gather, (&(gather_attrs){.axis = 0}), lm_weight(b, role, LLM_WEIGHT), ids);

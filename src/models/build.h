@@ -53,6 +53,10 @@ Node *lm_rows(Build *b, LlmRole role, Node *ids);  // rows of a matrix of the mo
 // NULL: it is not.
 Node *lm_block_product(Build *b, Node *x, const Weight *w);
 Node *lm_block_rows(Build *b, const Weight *w, Node *ids);
+// Row t of x, or row (t, i), times the matrix of expert which[t, i], [T, top_k, out]; NULL
+// likewise.
+Node *lm_expert_product(Build *b, Node *x, const LlmSlot *s, Node *which);
+const LlmSlot *lm_slot(const Build *b, LlmRole role, LlmPart part);
 Node *lm_bytes(Build *b, const Weight *w);  // a matrix as u8[rows, bytes], where it is mapped
 // y, the product of x and the role's matrix, with what the rows' adapters add (build_adapter.c).
 Node *lm_adapted(Build *b, Node *x, Node *y, LlmRole role);

@@ -1,8 +1,11 @@
 // build_ffn.c -- the feed-forward part of a layer: dense, or experts.
 //
-// Experts: every row goes through all of them, and the results are weighted with scores that are 0
-// for those that the row did not choose.  The sum over experts has their order, whatever the rows
-// are.
+// Experts, on CPUs: each row goes through those that it chose alone, whose matrices are read where
+// they are (mat_mul_blocks with group).  The sum over them has the order of their scores.
+//
+// Else every row goes through all of them, and the results are weighted with scores that are 0 for
+// those that the row did not choose.  The sum over experts has their order.  Both orders are the
+// same whatever the other rows are.
 #include "models/build.h"
 
 #include "eval/contract.h"
@@ -94,8 +97,8 @@ static Node *limit_groups(Build *b, Node *score) {
   return RESHAPE(b, N(g, where, keep, by, lm_number(b, m->group_fill)), -1, m->experts);
 }
 
-// Weights of all experts for each row, [T, experts]: 0 for those not chosen.
-static Node *weights(Build *b, Node *x) {
+// The experts that each row chose, [T, top_k], best first, and their weights.
+static Node *choose(Build *b, Node *x, Node **chosen_ones) {
   const LlmMoe *m = &b->s->moe;
   Graph *g = b->g;
   gemm_attrs at = {.alpha = 1, .beta = 1, .transB = true};
@@ -110,12 +113,45 @@ static Node *weights(Build *b, Node *x) {
   if (m->bias) top = NA(g, gather_elements, (&(gather_elements_attrs){.axis = 1}), score, which);
   if (m->score == LLM_SOFTMAX_TOP) top = NA(g, softmax, &last, top);
   if (m->norm_top) top = N(g, div, top, summed(b, top, 1, true));
-  top = lm_scale(b, top, m->scale);
-  Node *spread = N(g, mul, chosen(b, which, m->experts), RESHAPE(b, top, -1, m->top_k, 1));
-  return summed(b, spread, 1, false);
+  *chosen_ones = which;
+  return lm_scale(b, top, m->scale);
 }
 
-// ---- experts ----
+// Weights of all experts for each row, [T, experts]: 0 for those not chosen.
+static Node *spread(Build *b, Node *top, Node *which) {
+  const LlmMoe *m = &b->s->moe;
+  Node *one = chosen(b, which, m->experts);
+  return summed(b, N(b->g, mul, one, RESHAPE(b, top, -1, m->top_k, 1)), 1, false);
+}
+
+// ---- the chosen experts ----
+
+// x [T, in] or [T, top_k, in] times the matrices of the chosen experts, [T, top_k, out]; NULL: it
+// is not done so.
+static Node *chosen_product(Build *b, Node *x, LlmRole role, Node *which) {
+  const LlmMoe *m = &b->s->moe;
+  Node *y = lm_expert_product(b, x, lm_slot(b, role, LLM_WEIGHT), which);
+  if (!y || !m->biases) return y;
+  Node *bias = lm_weight(b, role, LLM_BIAS);
+  return N(b->g, add, y, NA(b->g, gather, (&(gather_attrs){.axis = 0}), bias, which));
+}
+
+static Node *chosen_experts(Build *b, Node *x, Node *top, Node *which) {
+  const LlmMoe *m = &b->s->moe;
+  Node *part[2], *y;
+  if (m->gate_up != LLM_UP_APART) {
+    if (!(y = chosen_product(b, x, LLM_ROLE_expert_gate_up, which))) return NULL;
+    cut_gate_up(b, y, m->gate_up, 2, m->size, part);
+  } else {
+    part[0] = chosen_product(b, x, LLM_ROLE_expert_gate, which);
+    part[1] = part[0] ? chosen_product(b, x, LLM_ROLE_expert_up, which) : NULL;
+    if (!part[1]) return NULL;
+  }
+  y = chosen_product(b, gated(b, part[0], part[1]), LLM_ROLE_expert_down, which);
+  return y ? summed(b, N(b->g, mul, y, RESHAPE(b, top, -1, m->top_k, 1)), 1, false) : NULL;
+}
+
+// ---- all experts ----
 
 // x [T, in] times the matrices of all experts: [T, experts, out].
 static Node *first_product(Build *b, Node *x, LlmRole role) {
@@ -148,7 +184,7 @@ static Node *shared(Build *b, Node *x) {
   return N(b->g, mul, y, N(b->g, sigmoid, NA(b->g, gemm, &at, x, w)));
 }
 
-static Node *experts(Build *b, Node *x) {
+static Node *all_experts(Build *b, Node *x, Node *top, Node *which) {
   const LlmMoe *m = &b->s->moe;
   Node *part[2];
   if (m->gate_up != LLM_UP_APART) {
@@ -158,9 +194,14 @@ static Node *experts(Build *b, Node *x) {
     part[1] = first_product(b, x, LLM_ROLE_expert_up);
   }
   Node *y = second_product(b, gated(b, part[0], part[1]));
-  Node *w = TRANSPOSE(b, weights(b, x), 1, 0);
-  y = summed(b, N(b->g, mul, y, RESHAPE(b, w, m->experts, -1, 1)), 0, false);
-  return m->shared ? N(b->g, add, y, shared(b, x)) : y;
+  Node *w = TRANSPOSE(b, spread(b, top, which), 1, 0);
+  return summed(b, N(b->g, mul, y, RESHAPE(b, w, m->experts, -1, 1)), 0, false);
+}
+
+static Node *experts(Build *b, Node *x) {
+  Node *which, *top = choose(b, x, &which), *y = chosen_experts(b, x, top, which);
+  if (!y) y = all_experts(b, x, top, which);
+  return b->s->moe.shared ? N(b->g, add, y, shared(b, x)) : y;
 }
 
 Node *lm_ffn(Build *b, Node *x) {

@@ -88,6 +88,7 @@ static Node *byte_product(Build *b, Node *x, const LlmPacked *p, const Weight *w
   bool ints = p->how.form == LLM_QUANT_INT8;
   if (!b->o->in_place || p->k % WORD || (p->groups > 1 && p->tile_k % WORD)) return NULL;
   mat_mul_blocks_attrs at = {.k = p->k,
+                             .groups = 1,
                              .type =
                                  attr_choice_find(BLOCK_TYPES, ints ? STR("i8") : STR("f8e4m3")),
                              .scale_rows = p->tile_rows,

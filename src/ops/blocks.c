@@ -94,6 +94,41 @@ static tenon_status infer_scale(Infer *in, const GgmlType *t, const Type *w) {
   return TENON_OK;
 }
 
+// With `group` the result has its axes, which are those of x and perhaps one more, in place of x's.
+static tenon_status infer_group(Infer *in, const Type *x, const Type *w, Dim *dims, int *rank) {
+  const mat_mul_blocks_attrs *at = in->attrs;
+  Dim rows = w->dims[0];
+  *rank = x->rank;
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+  if (at->groups < 1)
+    return infer_fail(in, TENON_EINVAL, "groups is %lld, must be 1 or more", (long long)at->groups);
+  if (!infer_src(in, 3)) {
+    if (at->groups != 1)
+      return infer_fail(in, TENON_EINVAL, "there are %lld matrices, and no group",
+                        (long long)at->groups);
+    dims[*rank - 1] = rows;
+    return TENON_OK;
+  }
+  const Type *group = infer_type(in, 3);
+  if (infer_src(in, 2))
+    return infer_fail(in, TENON_EUNSUPPORTED, "several matrices with scales of their tiles");
+  if (group->dtype && group->dtype != DT_I32 && group->dtype != DT_I64)
+    return infer_fail(in, TENON_EINVAL, "group is %s, must be i32 or i64",
+                      dtype_name(group->dtype));
+  if ((group->rank != x->rank && group->rank != x->rank - 1) || group->rank >= MAX_RANK)
+    return infer_fail(in, TENON_EINVAL, "group has rank %d, must be %d or %d", group->rank,
+                      x->rank - 1, x->rank);
+  if (ie_is_const(rows) && rows->value % at->groups)
+    return infer_fail(in, TENON_EINVAL, "%lld rows of w are not %lld matrices",
+                      (long long)rows->value, (long long)at->groups);
+  for (int i = 0; i < x->rank - 1; i++)
+    TRY(infer_equal_dim(in, group->dims[i], x->dims[i], "axes of group and x"));
+  memcpy(dims, group->dims, (size_t)group->rank * sizeof *dims);
+  dims[group->rank] = ie_div(&in->g->dims, rows, ie_const(&in->g->dims, at->groups));
+  *rank = group->rank + 1;
+  return TENON_OK;
+}
+
 static tenon_status infer_mat_mul_blocks(Infer *in) {
   const mat_mul_blocks_attrs *at = in->attrs;
   const GgmlType *t;
@@ -109,17 +144,19 @@ static tenon_status infer_mat_mul_blocks(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "x is %s, must be f32%s", dtype_name(x->dtype),
                       at->activations == BLOCKS_INT8 ? ", or u8 of quantize_blocks" : "");
   if (x->rank == 0) return infer_fail(in, TENON_EINVAL, "x has rank 0, must have a last axis");
-  if (x->rank < 0 || w->rank < 0) {
+  const Node *group = infer_src(in, 3);
+  if (group) TRY(infer_need(in, 3, 0));
+  if (x->rank < 0 || w->rank < 0 || (group && infer_type(in, 3)->rank < 0)) {
     infer_set_unranked(in, 0, DT_F32);
     return TENON_OK;
   }
   if (!quantised) last = at->k;
   Dim dims[MAX_RANK];
+  int rank;
   TRY(infer_equal_dim(in, x->dims[x->rank - 1], ie_const(&in->g->dims, last),
                       "the last axis of x and a row of w"));
-  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
-  dims[x->rank - 1] = w->dims[0];
-  return infer_set(in, 0, DT_F32, x->rank, dims);
+  TRY(infer_group(in, x, w, dims, &rank));
+  return infer_set(in, 0, DT_F32, rank, dims);
 }
 
 static double cost_mat_mul_blocks(const CostIn *c) {
@@ -134,8 +171,9 @@ const OpInfo op_mat_mul_blocks = {
         "type, as its file holds them; with `activations` int8 x is quantised by block "
         "(`quantize_blocks`, of which x may be the result), sums within a block are integers, "
         "and blocks are added in order in f32; elements of a plain type may have a scale for each "
-        "tile of w",
-    .operands = "x w scale?",
+        "tile of w; with `group` w is several matrices, and it says which of them a row takes, "
+        "or several of them, one for each element of its last axis",
+    .operands = "x w scale? group?",
     .results = "y",
     .dtypes = "any",
     OP_ATTRS(mat_mul_blocks),
@@ -155,7 +193,11 @@ const OpInfo op_mat_mul_blocks = {
             "(f32[3,36], u8[5,72]) type=f16 k=36",
             "(f32[2,64], u8[40,64], f32[2,2]) type=f8e4m3 k=64 scale_rows=32 scale_k=32",
             "(f32[m,24], u8[5,24], f32[5,1]) type=i8 k=24 scale_rows=1",
-            "(f32[2,16], u8[3,16], f32[1,1]) type=f8e5m2 k=16"),
+            "(f32[2,16], u8[3,16], f32[1,1]) type=f8e5m2 k=16", "(f32[3,8], u8[5,32]) type=f32 k=8",
+            "(f32[3,64], u8[15,36], _, i32[3]{2,0,2}) type=q4_0 k=64 groups=3 activations=int8",
+            "(f32[m,256], u8[80,144], _, i64[3,2]{1,0,0,1,0,0}) type=q4_k k=256 groups=2 "
+            "activations=int8",
+            "(f32[2,16], u8[12,32], _, i32[2,2]{1,1,0,2}) type=bf16 k=16 groups=3"),
 };
 
 static tenon_status infer_gather_blocks(Infer *in) {

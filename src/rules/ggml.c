@@ -11,8 +11,11 @@ static Node *quantise(Graph *g, const Match *m) {
   const mat_mul_blocks_attrs *at = n->attrs;
   if (at->activations != BLOCKS_INT8 || type_of(n->src[0])->dtype != DT_F32) return NULL;
   quantize_blocks_attrs how = {.block = block_type(at->type)->x_block};
-  Node *src[] = {node_new(g, OP_quantize_blocks, 1, &n->src[0], &how, 1, NULL), n->src[1]};
-  return node_new(g, OP_mat_mul_blocks, 2, src, at, 1, n->name);
+  Node *src[4];
+  CHECK(n->nsrc <= ARRAY_LEN(src), "mat_mul_blocks has %u operands", n->nsrc);
+  memcpy(src, n->src, n->nsrc * sizeof *src);
+  src[0] = node_new(g, OP_quantize_blocks, 1, &n->src[0], &how, 1, NULL);
+  return node_new(g, OP_mat_mul_blocks, (int)n->nsrc, src, at, 1, n->name);
 }
 
 static const Rule blocks[] = {

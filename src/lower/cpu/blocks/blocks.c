@@ -15,18 +15,21 @@
 // On a GPU a work item is a thread, which has one column and a few rows: items are many instead of
 // large.
 //
+// Of several matrices an item takes those that its rows ask for, one after the other: the rows are
+// sorted by matrix first (grouped.c), and those of a matrix are staged tile by tile.
+//
 // Needs:      one mat_mul_blocks of a type with a layout, of constant sizes but for the rows of x;
 //             rows of plain types are whole words; x in f32, or quantised where products are of
 //             integers.
-// Guarantees: each sum is formed in the order of K by itself: no schedule, number of rows or
-//             threads changes a bit.
-#include "lower/cpu/blocks/blocks.h"
-
+// Guarantees: each sum is formed in the order of K by itself: no schedule, number of rows, order of
+//             matrices or threads changes a bit.
+#include "lower/cpu/blocks/grouped.h"
 #include "lower/template.h"
 
 // On a GPU a work item is one thread: one column and a few rows, a block at a time.
 enum { THREAD_ROWS = 4 };
-enum { SLAB_ELEMENTS = 256, ITEM_ROWS = 256, ROWS_INT = 4, ROWS_FLOAT = 6, UNROLL = 8 };
+enum { SLAB_ELEMENTS = 256, ROWS_INT = 4, ROWS_FLOAT = 6, UNROLL = 8 };
+enum { ITEM_ROWS = 256, ITEM_ROWS_GROUPED = 2048 };  // the latter are those of many matrices
 
 #define BLOCKS_SCHEDULE(I, B, C, T)                                                                \
   I(T, rows, 0, 1, 16, 1, FREE, "rows of a register tile")                                         \
@@ -43,13 +46,16 @@ typedef struct Product {
   const Node *n;  // the anchor
   Unpack u;
   bool ints;
-  int64_t k, columns, x_bytes, width;  // width: columns of a whole panel
-  Dim m;                               // rows of x
-  int32_t x;                           // integers: its argument; floats: a slab of staged rows
+  int64_t k, columns, x_bytes, width;  // columns: of a matrix; width: those of a whole panel
+  Dim m;                               // rows of the result
+  RowGroups groups;                    // count 0: there is one matrix
+  int32_t x;                           // integers: its argument; else -1
+  int32_t staged;                      // a slab of some rows of x: floats, and of several matrices
   int32_t sums;                        // of the item's rows and columns, between slabs
   int32_t dot, total, least, acc;      // registers
   BlocksSchedule s;
   Dim start, panel;  // first row of the item; number of its panel
+  Dim row;           // first row of the tile, counted from there; or among those of the matrix
   const LoopExpr *value;
 } Product;
 
@@ -66,27 +72,39 @@ static Dim reg(Product *b, Dim r, Dim j) { return plus(b, times(b, r, b->s.cols)
 // Row `row` of the item in the sums.
 static Dim sum_at(Product *b, Dim row, Dim j) { return plus(b, times(b, row, b->width), j); }
 
-// ---- integers ----
-
-// Four bytes of a block of a quantised row.
-static const LoopExpr *x_word(Product *b, Dim row, Dim block, Dim byte) {
-  Dim at = plus(b, times(b, block, x_block_bytes(b->u.t->x_block)), byte);
-  at = plus(b, times(b, plus(b, b->start, row), b->x_bytes), at);
-  return loop_wide(b->e.k, loop_load(b->e.k, b->x, at));
+// Row `row` of the item, or of those of the matrix at hand, as a row of the result.
+static Dim result_row(Product *b, Dim row) {
+  return plus(b, b->start, b->groups.count ? groups_row(&b->groups, &b->e, row) : row);
 }
 
-static const LoopExpr *x_scale(Product *b, Dim row, Dim block) {
-  return loop_bit_cast(b->e.k, DT_F32, x_word(b, row, block, num(b, b->u.t->x_block)));
+// ---- integers ----
+
+// Words of a block of a quantised row.
+static int64_t x_words(const Product *b) { return x_block_bytes(b->u.t->x_block) / 4; }
+
+// Word `word` of row r of the tile in block `at` of the slab.
+static const LoopExpr *x_word(Product *b, Dim r, Dim at, Dim word) {
+  if (b->staged >= 0) {
+    Dim block = plus(b, times(b, r, b->u.slab), at);
+    return loop_load(b->e.k, b->staged, plus(b, times(b, block, x_words(b)), word));
+  }
+  Dim byte = times(b, plus(b, times(b, plus(b, b->u.block, at), x_words(b)), word), 4);
+  byte = plus(b, times(b, plus(b, plus(b, b->start, b->row), r), b->x_bytes), byte);
+  return loop_wide(b->e.k, loop_load(b->e.k, b->x, byte));
+}
+
+static const LoopExpr *x_scale(Product *b, Dim r, Dim at) {
+  return loop_bit_cast(b->e.k, DT_F32, x_word(b, r, at, num(b, b->u.t->x_block / 4)));
 }
 
 // The sum of the codes of x in a part of a block.
-static const LoopExpr *x_sum(Product *b, Dim row, Dim block, Dim part) {
+static const LoopExpr *x_sum(Product *b, Dim r, Dim at, Dim part) {
   const GgmlType *t = b->u.t;
   int64_t group = x_group(t->x_block), groups = t->part / group;
   const LoopExpr *sum = NULL;
   for (int64_t i = 0; i < groups; i++) {
-    Dim byte = ie_addc(b->e.pool, times(b, part, 4 * groups), x_sum_at(t->x_block) + 4 * i);
-    const LoopExpr *one = loop_bit_cast(b->e.k, DT_I32, x_word(b, row, block, byte));
+    Dim word = ie_addc(b->e.pool, times(b, part, groups), x_sum_at(t->x_block) / 4 + i);
+    const LoopExpr *one = loop_bit_cast(b->e.k, DT_I32, x_word(b, r, at, word));
     sum = sum ? loop_op(b->e.k, LOOP_add, sum, one, NULL) : one;
   }
   return sum;
@@ -101,22 +119,22 @@ static void set_registers(Product *b, int32_t buffer, int64_t rows) {
 }
 
 // Begins the products of a part with what the bias of the bytes adds.
-static void begin_part(Product *b, int64_t rows, Dim row, Dim block, Dim part) {
+static void begin_part(Product *b, int64_t rows, Dim at, Dim part) {
   LoopKernel *k = b->e.k;
   if (!b->u.layout->bias) {
     set_registers(b, b->dot, rows);
     return;
   }
   Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows));
-  const LoopExpr *less = loop_op(k, LOOP_mul, x_sum(b, plus(b, row, r), block, part),
-                                 loop_int(k, DT_I32, -b->u.layout->bias), NULL);
+  const LoopExpr *less =
+      loop_op(k, LOOP_mul, x_sum(b, r, at, part), loop_int(k, DT_I32, -b->u.layout->bias), NULL);
   less = loop_let(&b->e.b, less);
   Dim j = open_cols(b);
   loop_store(&b->e.b, b->dot, reg(b, r, j), less);
   close(b, 2);
 }
 
-static void multiply_part(Product *b, int64_t rows, Dim row, Dim at, Dim block, Dim part) {
+static void multiply_part(Product *b, int64_t rows, Dim at, Dim part) {
   LoopKernel *k = b->e.k;
   int64_t words = b->u.t->part / 4, unroll = MIN(words, UNROLL);
   Dim i = times(b, loop_for(&b->e.b, LOOP_SERIAL, "i", num(b, words / unroll)), unroll);
@@ -124,19 +142,18 @@ static void multiply_part(Product *b, int64_t rows, Dim row, Dim at, Dim block, 
   Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows)), j = open_cols(b);
   Dim word = plus(b, times(b, part, words), i);
   const LoopExpr *w = loop_load(k, b->u.words, unpacked_word(&b->u, at, word, j));
-  const LoopExpr *x = x_word(b, plus(b, row, r), block, times(b, word, 4)),
-                 *sum = loop_load(k, b->dot, reg(b, r, j));
+  const LoopExpr *x = x_word(b, r, at, word), *sum = loop_load(k, b->dot, reg(b, r, j));
   loop_store(&b->e.b, b->dot, reg(b, r, j), loop_op(k, LOOP_dot, w, x, sum));
   close(b, 4);
 }
 
 // Adds the part to its block, times its scale, and its minimum times the sum of x.
-static void end_part(Product *b, int64_t rows, Dim row, Dim at, Dim block, Dim part) {
+static void end_part(Product *b, int64_t rows, Dim at, Dim part) {
   LoopKernel *k = b->e.k;
   if (b->u.scale < 0) return;
   Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows));
   const LoopExpr *of_x = NULL;
-  if (b->least >= 0) of_x = loop_let(&b->e.b, x_sum(b, plus(b, row, r), block, part));
+  if (b->least >= 0) of_x = loop_let(&b->e.b, x_sum(b, r, at, part));
   Dim j = open_cols(b), to = reg(b, r, j), from = unpacked_part(&b->u, at, part, j);
   const LoopExpr *dot =
       loop_op(k, LOOP_mul, loop_load(k, b->u.scale, from), loop_load(k, b->dot, to), NULL);
@@ -149,13 +166,12 @@ static void end_part(Product *b, int64_t rows, Dim row, Dim at, Dim block, Dim p
 }
 
 // What is left of a block is a product of its scale, that of x and a whole number.
-static void end_block(Product *b, int64_t rows, Dim row, Dim at, Dim block) {
+static void end_block(Product *b, int64_t rows, Dim at) {
   LoopKernel *k = b->e.k;
   int32_t whole = b->total >= 0 ? b->total : b->dot;
-  Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows)), x_row = plus(b, row, r);
-  const LoopExpr *dx = loop_let(&b->e.b, x_scale(b, x_row, block)), *of_x = NULL;
-  if (b->u.less >= 0 && b->least < 0)
-    of_x = loop_let(&b->e.b, x_sum(b, x_row, block, b->e.pool->zero));
+  Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows));
+  const LoopExpr *dx = loop_let(&b->e.b, x_scale(b, r, at)), *of_x = NULL;
+  if (b->u.less >= 0 && b->least < 0) of_x = loop_let(&b->e.b, x_sum(b, r, at, b->e.pool->zero));
   Dim j = open_cols(b), to = reg(b, r, j), of = unpacked_block(&b->u, at, j);
   const LoopExpr *d = loop_op(k, LOOP_mul, loop_load(k, b->u.d, of), dx, NULL);
   const LoopExpr *acc = loop_op(k, LOOP_fma, loop_cast(k, DT_F32, loop_load(k, whole, to)), d,
@@ -169,51 +185,69 @@ static void end_block(Product *b, int64_t rows, Dim row, Dim at, Dim block) {
   close(b, 2);
 }
 
-static void multiply_ints(Product *b, int64_t rows, Dim row) {
+// Copies what a slab meets of some rows of x: of several matrices alone.
+static bool stage_words(Product *b, int64_t rows) {
+  LoopKernel *k = b->e.k;
+  int64_t words = b->u.slab * x_words(b);
+  Dim r = loop_for(&b->e.b, LOOP_SERIAL, "r", num(b, rows));
+  Dim row = groups_x_row(&b->groups, &b->e, result_row(b, plus(b, b->row, r)));
+  Dim i = loop_for(&b->e.b, LOOP_VECTOR, "k", num(b, words));
+  Dim byte = times(b, plus(b, times(b, b->u.block, x_words(b)), i), 4);
+  const LoopExpr *x = loop_load(k, b->x, plus(b, times(b, row, b->x_bytes), byte));
+  loop_store(&b->e.b, b->staged, plus(b, times(b, r, words), i), loop_wide(k, x));
+  close(b, 2);
+  return true;
+}
+
+static bool multiply_ints(Product *b, int64_t rows) {
   int64_t parts = b->u.t->block / b->u.t->part;
-  Dim at = loop_for(&b->e.b, LOOP_SERIAL, "b", num(b, b->u.slab)), block = plus(b, b->u.block, at);
+  if (b->staged >= 0 && !stage_words(b, rows)) return false;
+  Dim at = loop_for(&b->e.b, LOOP_SERIAL, "b", num(b, b->u.slab));
   if (b->total >= 0) set_registers(b, b->total, rows);
   if (b->least >= 0) set_registers(b, b->least, rows);
   Dim part = loop_for(&b->e.b, LOOP_SERIAL, "p", num(b, parts));
-  begin_part(b, rows, row, block, part);
-  multiply_part(b, rows, row, at, block, part);
-  end_part(b, rows, row, at, block, part);
+  begin_part(b, rows, at, part);
+  multiply_part(b, rows, at, part);
+  end_part(b, rows, at, part);
   loop_end(&b->e.b);
-  end_block(b, rows, row, at, block);
+  end_block(b, rows, at);
   loop_end(&b->e.b);
+  return true;
 }
 
 // ---- floats ----
 
 static int64_t slab_elements(const Product *b) { return b->u.slab * b->u.t->block; }
 
-static void index_of_row(Product *b, Dim row, Dim last, Dim *index) {
-  const Type *x = type_of(b->n->src[0]);
+// Of rows of x, or of the result.
+static void index_of_row(Product *b, const Type *t, Dim row, Dim last, Dim *index) {
   Dim shape[MAX_RANK];
-  elem_shape(&b->e, x, shape);
-  elem_split(&b->e, row, x->rank - 1, shape, index);
-  index[x->rank - 1] = last;
+  elem_shape(&b->e, t, shape);
+  elem_split(&b->e, row, t->rank - 1, shape, index);
+  index[t->rank - 1] = last;
 }
 
 // Copies what a slab meets of some rows of x.
-static bool stage(Product *b, int64_t rows, Dim row) {
+static bool stage(Product *b, int64_t rows) {
   ElementBuilder *e = &b->e;
   Dim index[MAX_RANK];
   Dim r = loop_for(&e->b, LOOP_SERIAL, "r", num(b, rows));
+  Dim row = result_row(b, plus(b, b->row, r));
+  if (b->groups.count) row = groups_x_row(&b->groups, e, row);
   Dim i = loop_for(&e->b, LOOP_VECTOR, "k", num(b, slab_elements(b)));
   elem_forget(e);
   Dim at = plus(b, times(b, b->u.block, b->u.t->block), i);
-  index_of_row(b, plus(b, b->start, plus(b, row, r)), at, index);
+  index_of_row(b, type_of(b->n->src[0]), row, at, index);
   const LoopExpr *x = elem_at(e, b->n->src[0], index);
-  if (x) loop_store(&e->b, b->x, plus(b, times(b, r, slab_elements(b)), i), x);
+  if (x) loop_store(&e->b, b->staged, plus(b, times(b, r, slab_elements(b)), i), x);
   close(b, 2);
   return x != NULL;
 }
 
-static bool multiply_floats(Product *b, int64_t rows, Dim row) {
+static bool multiply_floats(Product *b, int64_t rows) {
   const GgmlType *t = b->u.t;
   LoopKernel *k = b->e.k;
-  if (!stage(b, rows, row)) return false;
+  if (!stage(b, rows)) return false;
   Dim at = loop_for(&b->e.b, LOOP_SERIAL, "b", num(b, b->u.slab));
   Dim part = loop_for(&b->e.b, LOOP_SERIAL, "p", num(b, t->block / t->part));
   int64_t each = unpacked_each(&b->u);
@@ -223,7 +257,7 @@ static bool multiply_floats(Product *b, int64_t rows, Dim row) {
     Dim r = loop_for(&b->e.b, LOOP_UNROLL, "r", num(b, rows)), j = open_cols(b);
     Dim of_x = plus(b, times(b, at, t->block), ie_addc(b->e.pool, times(b, word, each), n));
     const LoopExpr *w = unpacked_float(&b->u, at, part, word, n, j);
-    const LoopExpr *x = loop_load(k, b->x, plus(b, times(b, r, slab_elements(b)), of_x));
+    const LoopExpr *x = loop_load(k, b->staged, plus(b, times(b, r, slab_elements(b)), of_x));
     const LoopExpr *acc = loop_load(k, b->acc, reg(b, r, j));
     loop_store(&b->e.b, b->acc, reg(b, r, j), loop_op(k, LOOP_fma, x, w, acc));
     close(b, 2);
@@ -245,14 +279,10 @@ static void move_sums(Product *b, int64_t rows, Dim row, bool back) {
 // `count` tiles of so many rows of the item, from row `from` on.
 static bool tiles(Product *b, Dim from, Dim count, int64_t rows) {
   Dim tile = loop_for(&b->e.b, LOOP_SERIAL, "tile", count);
-  Dim row = plus(b, from, times(b, tile, rows));
-  bool ok = true;
-  move_sums(b, rows, row, false);
-  if (b->ints)
-    multiply_ints(b, rows, row);
-  else
-    ok = multiply_floats(b, rows, row);
-  move_sums(b, rows, row, true);
+  b->row = plus(b, from, times(b, tile, rows));
+  move_sums(b, rows, b->row, false);
+  bool ok = b->ints ? multiply_ints(b, rows) : multiply_floats(b, rows);
+  move_sums(b, rows, b->row, true);
   loop_end(&b->e.b);
   return ok;
 }
@@ -277,24 +307,23 @@ static const LoopExpr *give_value(void *ctx, const Dim *index) {
 static bool store_sums(Product *b, Dim rows) {
   ElementBuilder *e = &b->e;
   Dim index[MAX_RANK];
-  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", rows);
+  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", rows), to = result_row(b, r);
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(b, b->width));
   elem_forget(e);
   Dim col = plus(b, times(b, b->panel, b->width), j);
   if (b->columns % b->width) col = elem_guard(e, col, num(b, b->columns));
   b->value = loop_let(&e->b, loop_load(e->k, b->sums, sum_at(b, r, j)));
-  index_of_row(b, plus(b, b->start, r), col, index);
+  index_of_row(b, type_of(b->n), to, col, index);
   bool ok = epilogue_store(&b->walk, index);
   elem_unguard(e, 0);
   close(b, 2);
   return ok;
 }
 
-// A panel of `cols` columns from `first` on, with the item's rows.
-static bool panel(Product *b, Dim first, int64_t cols, Dim rows) {
+// A panel of columns, which are rows of w from `first` on, with so many rows.
+static bool panel_rows(Product *b, Dim first, Dim rows) {
   ElementBuilder *e = &b->e;
   int64_t slabs = b->k / slab_elements(b);
-  b->s.cols = b->u.cols = cols;
   Dim r = loop_for(&e->b, LOOP_SERIAL, "r", rows), j = open_cols(b);
   loop_store(&e->b, b->sums, sum_at(b, r, j), loop_float(e->k, DT_F32, 0));
   close(b, 2);
@@ -305,6 +334,16 @@ static bool panel(Product *b, Dim first, int64_t cols, Dim rows) {
   if (!slab_rows(b, rows)) return false;
   loop_end(&e->b);
   return store_sums(b, rows);
+}
+
+// The same with the item's rows, of each matrix that they take.
+static bool panel(Product *b, Dim first, int64_t cols, Dim rows) {
+  b->s.cols = b->u.cols = cols;
+  if (!b->groups.count) return panel_rows(b, first, rows);
+  Dim n, which = groups_begin(&b->groups, &b->e, &n);
+  bool ok = panel_rows(b, plus(b, times(b, which, b->columns), first), n);
+  groups_end(&b->e);
+  return ok;
 }
 
 static int32_t registers(Product *b, const char *name, DType t) {
@@ -319,8 +358,14 @@ static void declare(Product *b) {
   b->least = b->ints && b->u.least >= 0 ? registers(b, "minimum", DT_I32) : -1;
   b->acc = registers(b, "acc", DT_F32);
   b->sums = loop_buffer(k, LOOP_SCRATCH, "sums", DT_F32, num(b, b->s.item_rows * b->s.cols), false);
+  b->staged = -1;
   if (!b->ints)
-    b->x = loop_buffer(k, LOOP_SCRATCH, "x", DT_F32, num(b, b->s.rows * slab_elements(b)), false);
+    b->staged =
+        loop_buffer(k, LOOP_SCRATCH, "x", DT_F32, num(b, b->s.rows * slab_elements(b)), false);
+  else if (b->groups.count)
+    b->staged = loop_buffer(k, LOOP_SCRATCH, "x", DT_U32,
+                            num(b, b->s.rows * b->s.slab * x_words(b)), false);
+  if (b->groups.count) groups_declare(&b->groups, &b->e, b->s.item_rows);
 }
 
 // Items are panels, for each chunk of rows; the last panel may be narrower.
@@ -339,8 +384,8 @@ static bool emit(Product *b) {
   Dim rows = one ? b->m : num(b, b->s.item_rows);
   if (!one && !(ie_is_const(b->m) && b->m->value % b->s.item_rows == 0))
     rows = ie_min(p, rows, ie_sub(p, b->m, b->start));
-  bool ok = true;
-  if (whole) {
+  bool ok = !b->groups.count || groups_sort(&b->groups, &b->e, b->start, rows);
+  if (ok && whole) {
     Dim at = rest ? loop_where(&e->b, "panel", b->panel, num(b, whole)) : b->panel;
     ok = panel(b, times(b, at, cols), cols, rows);
     if (rest) loop_end(&e->b);
@@ -394,13 +439,13 @@ static bool sizes(Product *b) {
   const Type *x = type_of(b->n->src[0]), *w = type_of(b->n->src[1]);
   b->u.t = block_type(at->type);
   b->k = at->k;
-  if (at->k < 1 || (b->u.t->plain && !take_plain(b, at))) return false;
+  if (at->k < 1 || at->groups < 1 || (b->u.t->plain && !take_plain(b, at))) return false;
   if (!b->u.t->plain) b->u.layout = block_layout(b->u.t);
   b->ints = at->activations == BLOCKS_INT8;
   if (!b->u.layout || x->rank < 1 || w->rank != 2 || !ie_is_const(w->dims[0]) ||
       !block_row_bytes(b->u.t, at->k, &b->u.row_bytes))
     return false;
-  b->columns = w->dims[0]->value;
+  b->columns = w->dims[0]->value / at->groups;
   if (b->ints && (x->dtype != DT_U8 || !x_row_bytes(at->k, b->u.t->x_block, &b->x_bytes)))
     return false;
   return b->columns > 0 && at->k <= INT32_MAX / 64;
@@ -415,9 +460,11 @@ static void *blocks_match(Lowering *lo, const Node *fused) {
   lo->why = "it has no product with a matrix in a block type that kernels read";
   if (!(b->n = blocks_anchor(e, fused, OP_mat_mul_blocks)) || !sizes(b)) return NULL;
   if (!elem_begin(e, lo, fused, NULL, 0)) return NULL;
-  const Type *x = type_of(b->n->src[0]);
+  const Type *y = type_of(b->n);
   b->m = e->pool->one;
-  for (int i = 0; i < x->rank - 1; i++) b->m = ie_mul(e->pool, b->m, elem_dim(e, x->dims[i]));
+  for (int i = 0; i < y->rank - 1; i++) b->m = ie_mul(e->pool, b->m, elem_dim(e, y->dims[i]));
+  const Node *group = src_or_null(lo->g, b->n, 3);
+  if (group) groups_init(&b->groups, e, b->n, group);
   b->u.matrix = blocks_argument(e, b->n->src[1]);
   b->x = b->ints ? blocks_argument(e, b->n->src[0]) : -1;
   if (b->u.matrix < 0 || (b->ints && b->x < 0) || !take_scales(b, b->n->attrs)) return NULL;
@@ -444,7 +491,9 @@ static bool blocks_choose(void *match, const LowerTarget *t, const ScheduleGiven
   (void)given;
   enum { BURST = 24, STEPS = 4 };  // lines that are fetched at a time, and steps of a large block
   int64_t lanes = MAX(t->vector_bytes / 4, 1), wide = 2 * lanes;
-  *s = (BlocksSchedule){.item_rows = ITEM_ROWS, .prefetch = true, .slab = choose_slab(b)};
+  *s = (BlocksSchedule){.item_rows = b->groups.count ? ITEM_ROWS_GROUPED : ITEM_ROWS,
+                        .prefetch = true,
+                        .slab = choose_slab(b)};
   bool narrow = b->columns % wide && b->columns % lanes == 0;
   s->cols = narrow || wide * b->u.t->bytes > BURST * STEPS * 64 ? lanes : wide;
   s->rows = (b->ints ? ROWS_INT : ROWS_FLOAT) * (wide / s->cols);

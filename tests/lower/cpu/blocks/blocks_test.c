@@ -7,6 +7,7 @@
 #include "eval/blocks.h"
 #include "test.h"
 
+#include <ctype.h>
 #include <math.h>
 
 static uint64_t rng;
@@ -229,5 +230,69 @@ TEST(blocks_with_epilogues) {
     // A sigmoid is another polynomial than the evaluation's.
     BlocksCase c = {"m", 64, 33, i == 1 ? "f32" : "int8", more[i]};
     check_all(&c);
+  }
+}
+
+// ---- several matrices ----
+
+typedef struct GroupCase {
+  const char *type, *x, *group, *how;
+  int bytes, block, k, n, groups;
+} GroupCase;
+static const GroupCase *grouped;
+
+static void fill_groups(Value *v) {
+  bool plain_type = grouped->block == 1;
+  if (v->dtype == DT_I32 || v->dtype == DT_I64) {
+    for (int64_t i = 0; i < v->n; i++) val_put_i64(v, i, draw(grouped->groups));
+  } else if (v->dtype == DT_U8 && plain_type) {
+    for (int64_t i = 0; i < v->n; i++)
+      ((uint8_t *)v->data)[i] =
+          (uint8_t)(i % grouped->bytes == grouped->bytes - 1 ? 0x3a + draw(4) : draw(256));
+  } else {
+    fill(v);
+  }
+}
+
+static void check_group(const GroupCase *c, const char *target) {
+  static BothWays w;
+  char text[500];
+  grouped = c;
+  type = named(c->block == 1 ? "Q4_0" : c->type);
+  char lower[16];
+  snprintf(lower, sizeof lower, "%s", c->type);
+  for (char *p = lower; *p; p++) *p = (char)tolower((unsigned char)*p);
+  snprintf(text, sizeof text,
+           "graph @\"g\"(%%x: f32[%s, %d], %%w: u8[%d, %d], %%i: %s) {\n"
+           "  %%p = mat_mul_blocks(%%x, %%w, _, %%i) type=%s k=%d groups=%d activations=%s\n"
+           "  %%y = relu(%%p)\n  return %%y\n}\n",
+           c->x, c->k, c->n * c->groups, c->k / c->block * c->bytes, c->group, lower, c->k,
+           c->groups, c->how);
+  rng = (uint64_t)c->k;
+  bool ints = !strcmp(c->how, "int8");
+  if (!both_ways_run(&w, text, target, fill_groups, NULL, NULL)) {
+    FAIL("%s\n%s", w.diag.text, text);
+  } else {
+    EXPECT_INT_EQ(w.program->nkernels, ints ? 2 : 1);
+    if (ints ? !same_bits(w.want[0], w.got[0]) : !near(w.want[0], w.got[0], 4e-6))
+      FAIL("%s: other results\n%s", target, text);
+  }
+  both_ways_free(&w);
+}
+
+TEST(blocks_of_several_matrices) {
+  static const GroupCase c[] = {
+      {"Q4_K", "9, 2", "i64[9, 2]", "int8", 144, 256, 512, 37, 5},
+      {"Q4_0", "m", "i32[m, 3]", "int8", 18, 32, 96, 48, 4},
+      {"Q6_K", "m", "i32[m]", "int8", 210, 256, 256, 16, 300},
+      {"IQ4_NL", "40", "i32[40, 2]", "f32", 18, 32, 64, 33, 2},
+      {"MXFP4", "1", "i64[1, 4]", "int8", 17, 32, 64, 64, 8},
+      {"BF16", "7", "i64[7, 2]", "f32", 2, 1, 34, 21, 3},
+      {"F32", "m", "i32[m, 2]", "f32", 4, 1, 40, 40, 3},
+      {"F16", "700, 4", "i32[700, 4]", "f32", 2, 1, 16, 8, 3},
+  };
+  for (int i = 0; i < ARRAY_LEN(c); i++) {
+    check_group(&c[i], "ref");
+    if (target_available(target_find("cpu"))) check_group(&c[i], "cpu");
   }
 }
