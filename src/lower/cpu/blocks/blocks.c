@@ -55,6 +55,7 @@ typedef struct Product {
   int32_t dot, total, least, acc;      // registers
   BlocksSchedule s;
   Dim start, panel;  // first row of the item; number of its panel
+  Dim tile;          // number of the tile of rows
   Dim row;           // first row of the tile, counted from there; or among those of the matrix
   const LoopExpr *value;
 } Product;
@@ -147,6 +148,14 @@ static void multiply_part(Product *b, int64_t rows, Dim at, Dim part) {
   close(b, 4);
 }
 
+// With the first tile of rows alone.
+static void fetch_part(Product *b, Dim at, Dim part) {
+  if (!unpack_fetches(&b->u)) return;
+  loop_where(&b->e.b, "first", b->tile, b->e.pool->one);
+  unpack_fetch(&b->u, at, part);
+  loop_end(&b->e.b);
+}
+
 // Adds the part to its block, times its scale, and its minimum times the sum of x.
 static void end_part(Product *b, int64_t rows, Dim at, Dim part) {
   LoopKernel *k = b->e.k;
@@ -206,6 +215,7 @@ static bool multiply_ints(Product *b, int64_t rows) {
   if (b->total >= 0) set_registers(b, b->total, rows);
   if (b->least >= 0) set_registers(b, b->least, rows);
   Dim part = loop_for(&b->e.b, LOOP_SERIAL, "p", num(b, parts));
+  fetch_part(b, at, part);
   begin_part(b, rows, at, part);
   multiply_part(b, rows, at, part);
   end_part(b, rows, at, part);
@@ -250,6 +260,7 @@ static bool multiply_floats(Product *b, int64_t rows) {
   if (!stage(b, rows)) return false;
   Dim at = loop_for(&b->e.b, LOOP_SERIAL, "b", num(b, b->u.slab));
   Dim part = loop_for(&b->e.b, LOOP_SERIAL, "p", num(b, t->block / t->part));
+  fetch_part(b, at, part);
   int64_t each = unpacked_each(&b->u);
   Dim i = loop_for(&b->e.b, LOOP_SERIAL, "i", num(b, t->part / each));
   Dim word = plus(b, times(b, part, t->part / each), i);
@@ -279,6 +290,7 @@ static void move_sums(Product *b, int64_t rows, Dim row, bool back) {
 // `count` tiles of so many rows of the item, from row `from` on.
 static bool tiles(Product *b, Dim from, Dim count, int64_t rows) {
   Dim tile = loop_for(&b->e.b, LOOP_SERIAL, "tile", count);
+  b->tile = tile;
   b->row = plus(b, from, times(b, tile, rows));
   move_sums(b, rows, b->row, false);
   bool ok = b->ints ? multiply_ints(b, rows) : multiply_floats(b, rows);

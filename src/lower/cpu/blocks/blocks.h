@@ -26,6 +26,7 @@ typedef struct BlockLayout {
   bool scales;  // parts have scales of their own
   UnpackFn *unpack;
   DType plain;  // elements of this type, which words hold as they are; else 0
+  int bursts;  // parts in which prefetches of a block are issued while it is unpacked; not of plain
 } BlockLayout;
 const BlockLayout *block_layout(const GgmlType *t);  // NULL: kernels do not read it
 // Of a plain type, whose elements are then taken as blocks of whole words; NULL likewise.
@@ -50,6 +51,10 @@ struct Unpack {
 // Declares the scratch of a slab.
 void unpack_buffers(Unpack *u);
 void unpack_slab(Unpack *u);  // the slab at row and block
+// Whether some prefetches for the rows behind these are left to the product: those with a part of a
+// block of the slab.
+bool unpack_fetches(const Unpack *u);
+void unpack_fetch(const Unpack *u, Dim at, Dim part);
 
 int64_t unpacked_each(const Unpack *u);  // elements of a word
 // Where things of a slab's block stand.

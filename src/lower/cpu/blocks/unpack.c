@@ -14,6 +14,7 @@
 #include <math.h>
 
 enum { FOUR = 4, HEAD = 4 };  // HEAD: words in front of the quants of K types that hold scales
+enum { AT_ONCE = 8 };         // words of a plain type that are copied at a time
 
 static Dim num(const Unpack *u, int64_t v) { return ie_const(u->p, v); }
 static Dim plus(const Unpack *u, Dim x, Dim y) { return ie_add(u->p, x, y); }
@@ -108,25 +109,51 @@ static void close(const Unpack *u, int loops) {
   while (loops--) loop_end(u->b);
 }
 
-// Fetches part i of n of what the rows behind these have for this block: as many lines, in order of
+// Bursts of prefetches while a block is unpacked.
+static int64_t bursts(const Unpack *u) {
+  int64_t words = block_words(u);
+  return u->layout->plain ? words / MIN(words, AT_ONCE) : u->layout->bursts;
+}
+
+// A processor drops prefetches beyond some 20 lines at a time.
+enum { LINE = 64, BURST_MOST = 12 };
+
+static int64_t lines(const Unpack *u, int64_t parts) {
+  int64_t bytes = u->cols * u->row_bytes, each = u->row_bytes / u->t->bytes * parts * LINE;
+  return (bytes + each - 1) / each;
+}
+
+// Bursts of a block: where they would be long, some are issued while it is multiplied.
+static int64_t all_bursts(const Unpack *u) {
+  int64_t n = bursts(u);
+  return lines(u, n) > BURST_MOST ? n + block_parts(u) : n;
+}
+
+// Fetches a part of what the rows behind these have for this block: as many lines, in order of
 // memory, which is that of the rows.
-static void fetch(const Unpack *u, Dim i, int64_t n) {
-  enum { LINE = 64 };
+static void fetch_lines(const Unpack *u, Dim at, Dim i) {
   if (!u->prefetch) return;
-  int64_t bytes = u->cols * u->row_bytes, blocks = u->row_bytes / u->t->bytes;
-  int64_t each = (bytes + blocks * n * LINE - 1) / (blocks * n * LINE);
-  Dim line = plus(u, times(u, plus(u, times(u, plus(u, u->block, u->at), n), i), each),
+  int64_t n = all_bursts(u), each = lines(u, n);
+  Dim line = plus(u, times(u, plus(u, times(u, plus(u, u->block, at), n), i), each),
                   loop_for(u->b, LOOP_UNROLL, "l", num(u, each)));
   Dim behind = times(u, ie_addc(u->p, u->row, u->cols), u->row_bytes);
   loop_prefetch(u->b, u->matrix, plus(u, behind, times(u, line, LINE)));
   loop_end(u->b);
 }
 
+static void fetch(const Unpack *u, Dim i) { fetch_lines(u, u->at, i); }
+
+bool unpack_fetches(const Unpack *u) { return u->prefetch && all_bursts(u) > bursts(u); }
+
+void unpack_fetch(const Unpack *u, Dim at, Dim part) {
+  fetch_lines(u, at, ie_addc(u->p, part, bursts(u)));
+}
+
 // ---- blocks of 32 ----
 
 // d is an f16 in front, and behind it, where there is one, what is added to each element.
 static void scales_32(const Unpack *u) {
-  fetch(u, u->p->zero, 1);
+  fetch(u, u->p->zero);
   Dim j = open_cols(u);
   const LoopExpr *w = loop_let(u->b, load_at(u, j, 0));
   put_block(u, u->d, j, half(u, w));
@@ -229,7 +256,7 @@ static void scales_mins(const Unpack *u) {
 static void q4_k(Unpack *u) {
   scales_mins(u);
   Dim g = loop_for(u->b, LOOP_SERIAL, "g", num(u, 4));
-  fetch(u, g, 4);
+  fetch(u, g);
   Dim j = open_cols(u), i = open_words(u, 8);
   Dim byte = plus(u, times(u, g, 32), ie_addc(u->p, times(u, i, 4), 16));
   Dim to = plus(u, times(u, g, 16), i);
@@ -242,7 +269,7 @@ static void q4_k(Unpack *u) {
 static void q5_k(Unpack *u) {
   scales_mins(u);
   for (int g = 0; g < 4; g++) {
-    fetch(u, num(u, g), 4);
+    fetch(u, num(u, g));
     Dim j = open_cols(u), i = open_words(u, 8), four = times(u, i, 4);
     const LoopExpr *h = loop_let(u->b, load(u, j, ie_addc(u->p, four, 16)));
     const LoopExpr *w = loop_let(u->b, load(u, j, ie_addc(u->p, four, 48 + 32 * g)));
@@ -268,7 +295,7 @@ static void q2_k(Unpack *u) {
   }
   close(u, 1);
   Dim h = loop_for(u->b, LOOP_SERIAL, "h", num(u, 2));
-  fetch(u, h, 2);
+  fetch(u, h);
   j = open_cols(u);
   Dim i = open_words(u, 8), to = plus(u, times(u, h, 32), i);
   const LoopExpr *w =
@@ -293,7 +320,7 @@ static void q3_k(Unpack *u) {
   }
   close(u, 1);
   for (int h = 0; h < 2; h++) {
-    fetch(u, num(u, h), 2);
+    fetch(u, num(u, h));
     j = open_cols(u);
     Dim i = open_words(u, 8), at = times(u, i, 4);
     const LoopExpr *high = loop_let(u->b, load(u, j, at));
@@ -317,7 +344,7 @@ static void q6_k(Unpack *u) {
   // Halves of the block, and halves of what their parts have: four of 16 elements each.
   Dim h = loop_for(u->b, LOOP_SERIAL, "h", num(u, 2)),
       c = loop_for(u->b, LOOP_SERIAL, "c", num(u, 2));
-  fetch(u, plus(u, times(u, h, 2), c), 4);
+  fetch(u, plus(u, times(u, h, 2), c));
   j = open_cols(u);
   Dim i = plus(u, times(u, c, 4), open_words(u, 4)), four = times(u, i, 4);
   Dim to = plus(u, times(u, h, 32), i), low = plus(u, times(u, h, 64), four);
@@ -370,7 +397,7 @@ static void iq4_xs(Unpack *u) {
   }
   close(u, 1);
   Dim g = loop_for(u->b, LOOP_SERIAL, "g", num(u, 8));
-  fetch(u, g, 8);
+  fetch(u, g);
   looked_up_32(u, ie_addc(u->p, times(u, g, 16), 8), times(u, g, 8), ggml_iq4_levels);
   loop_end(u->b);
 }
@@ -378,7 +405,7 @@ static void iq4_xs(Unpack *u) {
 // The scale is a power of two; what is below the normal numbers counts as 0.
 static void mxfp4(Unpack *u) {
   LoopKernel *k = u->k;
-  fetch(u, u->p->zero, 1);
+  fetch(u, u->p->zero);
   Dim j = open_cols(u);
   const LoopExpr *e = byte_of(u, load_at(u, j, 0), 0);
   const LoopExpr *bits =
@@ -419,10 +446,9 @@ static const LoopExpr *scale_e4m3(const Unpack *u, Dim j, const LoopExpr *scale)
 }
 
 static void plain_words(Unpack *u) {
-  enum { AT_ONCE = 8 };
   int64_t words = block_words(u), n = MIN(words, AT_ONCE);
   Dim g = loop_for(u->b, LOOP_SERIAL, "g", num(u, words / n));
-  fetch(u, g, words / n);
+  fetch(u, g);
   Dim j = open_cols(u), i = plus(u, times(u, g, n), open_words(u, n));
   put_word(u, j, i, load(u, j, times(u, i, FOUR)));
   close(u, 3);
@@ -465,20 +491,20 @@ const BlockLayout *block_plain(const GgmlType *t) {
 
 static const BlockLayout layouts[] = {
     // clang-format off
-    // code bias scales unpack plain
-    {2,     8,   false, q4_0, 0},
-    {3,     0,   false, q4_1, 0},
-    {6,     16,  false, q5_0, 0},
-    {7,     0,   false, q5_1, 0},
-    {8,     128, false, q8_0, 0},
-    {10,    0,   true,  q2_k, 0},
-    {11,    4,   true,  q3_k, 0},
-    {12,    0,   true,  q4_k, 0},
-    {13,    0,   true,  q5_k, 0},
-    {14,    32,  true,  q6_k, 0},
-    {20,    128, false, iq4_nl, 0},
-    {23,    128, true,  iq4_xs, 0},
-    {39,    128, false, mxfp4, 0},
+    // code bias scales unpack plain bursts
+    {2,     8,   false, q4_0, 0, 1},
+    {3,     0,   false, q4_1, 0, 1},
+    {6,     16,  false, q5_0, 0, 1},
+    {7,     0,   false, q5_1, 0, 1},
+    {8,     128, false, q8_0, 0, 1},
+    {10,    0,   true,  q2_k, 0, 2},
+    {11,    4,   true,  q3_k, 0, 2},
+    {12,    0,   true,  q4_k, 0, 4},
+    {13,    0,   true,  q5_k, 0, 4},
+    {14,    32,  true,  q6_k, 0, 4},
+    {20,    128, false, iq4_nl, 0, 1},
+    {23,    128, true,  iq4_xs, 0, 8},
+    {39,    128, false, mxfp4, 0, 1},
     // clang-format on
 };
 
