@@ -568,6 +568,7 @@ typedef struct tenon_quantize_options {
   /* As of tenon_options. */
   int (*progress)(const tenon_progress *progress, void *user);
   void *user;
+  const char *migrate; /* as --migrate of `tenon quantize`; NULL: "auto" */
 } tenon_quantize_options;
 
 typedef enum tenon_quantize_verdict {

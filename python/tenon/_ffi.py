@@ -416,6 +416,7 @@ class QuantizeOptions(C.Structure):
         ("no_correction", C.c_int32),
         ("progress", PROGRESS),
         ("user", C.c_void_p),
+        ("migrate", C.c_char_p),
     ]
 
 

@@ -164,6 +164,7 @@ def quantize(
     metric: Optional[str] = None,
     method: Optional[str] = None,
     block: int = 0,
+    migrate: Optional[str] = None,
     target: Optional[str] = None,
     threads: int = 0,
     seed: int = 0,
@@ -174,8 +175,8 @@ def quantize(
 
     `model` is a path, bytes or an onnx.ModelProto.  `data` is a dictionary of arrays with a leading sample axis, or an
     iterable, such as a DataLoader: of dictionaries, tuples or arrays, each a sample or a batch.  `labels` is an array of
-    right classes; True: the iterable gives them behind the inputs.  `to`, `budget`, `metric`, `method` and `block` are
-    those of `tenon quantize`.
+    right classes; True: the iterable gives them behind the inputs.  `to`, `budget`, `metric`, `method`, `block` and
+    `migrate` are those of `tenon quantize`.
 
     >>> import numpy as np, tenon
     >>> x = np.random.default_rng(0).uniform(0, 16, (64, 8, 8)).astype(np.float32)
@@ -205,6 +206,7 @@ def quantize(
             seed=seed,
             allow_slower=allow_slower,
             progress=watch.callback,
+            migrate=encoded(migrate),
         )
         error, made = _ffi.Error(), C.c_void_p()
         status = watched(

@@ -21,6 +21,7 @@ typedef struct Quantize {
   RewriteOptions rewrite;
   RangeMethod method;
   bool gptq;  // 4-bit weights: with H
+  Migration migrate;
   PruneTask prune;
   Metric metric;
   int scores;
@@ -102,6 +103,35 @@ static tenon_status take_block(Quantize *q) {
   return misuse(q);
 }
 
+// Which migrations can be: of choices of 8 or 4 bits, with samples.
+static tenon_status take_migration(Quantize *q, Choice c) {
+  const char *to = q->o->migrate, *names[MIGRATIONS];
+  const ChoiceRow *row = &choice_row[c];
+  bool bytes = row->activation_bits == 8;
+  bool fit = bytes || (row->weight_bits && row->weight_bits <= 8 && !row->activation_bits);
+  for (int i = 0; i < MIGRATIONS; i++) names[i] = migration_row[i].name;
+  int i = to ? migration_find(str_of(to)) : MIGRATION_AUTO;
+  if (i < 0) {
+    fail(q->diag, TENON_EINVAL, NOWHERE, "there is no migration '%s'%s", to,
+         did_you_mean(str_of(to), names, MIGRATIONS).s);
+    for (int k = 0; k < MIGRATIONS; k++)
+      diag_note(q->diag, "%s: %s", migration_row[k].name, migration_row[k].doc);
+    return misuse(q);
+  }
+  q->migrate = fit && q->has_data ? (Migration)i : MIGRATION_NONE;
+  if (i == MIGRATION_NONE || i == MIGRATION_AUTO) return TENON_OK;
+  if (!fit || !(bytes ? migration_row[i].bytes : migration_row[i].floats))
+    fail(q->diag, TENON_EINVAL, NOWHERE, "--migrate %s is not for %s: it is for %s", to, q->o->to,
+         !migration_row[i].floats  ? "int8 and int8-dynamic"
+         : !migration_row[i].bytes ? "w8 and w4"
+                                   : "choices of 8 or 4 bits");
+  else if (!q->has_data)
+    fail(q->diag, TENON_EINVAL, NOWHERE, "--migrate %s needs samples: give --data", to);
+  else
+    return TENON_OK;
+  return misuse(q);
+}
+
 static tenon_status take_choice(Quantize *q, Choice *out) {
   const char *to = q->o->to;
   bool search = !strcmp(to, AUTO);
@@ -119,7 +149,8 @@ static tenon_status take_choice(Quantize *q, Choice *out) {
          "%s needs samples: give --data, or take --to int8-dynamic or w8", to);
     return misuse(q);
   }
-  return take_method(q, *out);
+  TRY(take_method(q, *out));
+  return take_migration(q, *out);
 }
 
 // What `tenon prune` is asked for: the zeros of all layers, or a search.
@@ -347,7 +378,7 @@ static tenon_status choose_all(Quantize *q, Choice c) {
       k->kept = str_printf(q->arena, "since %s is for matrix products", row->name);
     if (!k->kept) k->choice = c;
   }
-  if (row->weight_bits == 4) TRY(round_blocks(q));
+  if (row->weight_bits == 4 && !q->rewrite.blocks) TRY(round_blocks(q));
   return make_model(q);
 }
 
@@ -374,6 +405,128 @@ static tenon_status choose_best(Quantize *q) {
   q->rewrite.keep = q->arena;
   TRY(search_choices(&t, q->arena, q->diag, &q->result->search));
   return q->result->search.best < 0 ? TENON_OK : make_model(q);
+}
+
+// ---- moving scale ----
+
+// How much the model that was made loses.
+static tenon_status loss_of(Quantize *q, double *out) {
+  enum { SAMPLES = 64 };
+  SplitPart part = dataset_count(&q->data, PART_SEARCH) ? PART_SEARCH : PART_CALIBRATE;
+  return evaluate_error(&q->float_runner, &q->runner, &q->data, part, SAMPLES, q->scores, q->diag,
+                        out);
+}
+
+static const char *migration_text(Quantize *q, const MigratePlan *p, const char *what) {
+  StrBuf b;
+  int64_t of[MIGRATIONS] = {0}, told = 0;
+  strbuf_init(&b, q->arena);
+  for (int64_t i = 0; i < p->site.n; i++) of[p->site.v[i].kind]++;
+  strbuf_puts(&b, what);
+  for (int i = 0; i < MIGRATIONS; i++)
+    if (of[i])
+      strbuf_printf(&b, "%s%s of %lld tensor%s", told++ ? ", " : " ", migration_row[i].name,
+                    (long long)of[i], of[i] > 1 ? "s" : "");
+  if (p->even) strbuf_printf(&b, "%s%lld would not gain", told++ ? ", " : " ", (long long)p->even);
+  if (p->refused)
+    strbuf_printf(&b, "%s%lld follow nothing that could be scaled", told++ ? ", " : " ",
+                  (long long)p->refused);
+  if (!told) strbuf_puts(&b, " there is no tensor to take it from");
+  return strbuf_text(&b);
+}
+
+// Statistics of the graph as it is now, from at most so many samples; 0: from all that calibrate.
+static tenon_status observe_again(Quantize *q, int64_t samples) {
+  ObserveOptions o = {.run = runs(q), .runner = &q->other, .most_samples = samples};
+  q->stats = (StatsList){0};
+  tensors_observe(q->work->graph, &q->groups, q->arena, &q->stats);
+  q->work->graph->main = q->base;
+  return observe_run(q->work->graph, &q->data, PART_CALIBRATE, &o, &q->stats, q->arena, q->diag);
+}
+
+// The graph with scale moved, and its groups.
+static tenon_status move_scale(Quantize *q, const MigrateTask *t, const MigratePlan *p) {
+  const Node **made;
+  Graph *g = q->work->graph;
+  g->main = q->base;
+  TRY(migrate_apply(t, p, q->arena, q->diag, &made));
+  q->base = g->main;
+  for (int64_t i = 0; i < q->groups.n; i++) {
+    q->groups.v[i].node = made[i];
+    if (p->of[i] != MIGRATION_NONE) q->groups.v[i].migrated = migration_row[p->of[i]].name;
+  }
+  q->rewrite.blocks = NULL;
+  return TENON_OK;
+}
+
+typedef struct Variant {  // of the graph: with or without scale moved
+  Body *base;
+  GroupList groups;
+  StatsList stats;
+  const BlockWeights *blocks;
+  double loss;
+} Variant;
+
+static GroupList copy_groups(Quantize *q, const GroupList *l) {
+  return (GroupList){arena_dup(q->arena, l->v, l->n * (int64_t)sizeof *l->v), l->n, l->n};
+}
+
+static void restore(Quantize *q, const Variant *v) {
+  q->base = v->base;
+  q->groups = copy_groups(q, &v->groups);
+  q->stats = v->stats;
+  q->rewrite.blocks = v->blocks;
+}
+
+// Makes the model of the graph as it is now, judges it, and forgets the choices.
+static tenon_status try_variant(Quantize *q, Choice c, Variant *v) {
+  *v = (Variant){.base = q->base, .groups = copy_groups(q, &q->groups), .stats = q->stats};
+  TRY(choose_all(q, c));
+  v->blocks = q->rewrite.blocks;
+  TRY(loss_of(q, &v->loss));
+  restore(q, v);
+  return TENON_OK;
+}
+
+// Leaves the graph as it loses less.  Few samples tell which one that is.
+static tenon_status move_if_better(Quantize *q, Choice c, const MigrateTask *t,
+                                   const MigratePlan *p) {
+  enum { FEW = 64 };
+  static const double GAIN = 0.9;
+  Variant plain, moved;
+  TRY(try_variant(q, c, &plain));
+  TRY(move_scale(q, t, p));
+  TRY(observe_again(q, FEW));
+  TRY(try_variant(q, c, &moved));
+  q->result->migrated = moved.loss < GAIN * plain.loss;
+  if (!q->result->migrated) restore(q, &plain);
+  return TENON_OK;
+}
+
+static tenon_status migrate(Quantize *q, Choice c) {
+  MigratePlan p;
+  QuantizeResult *r = q->result;
+  GroupList groups = copy_groups(q, &q->groups);
+  MigrateTask t = {.g = q->work->graph,
+                   .groups = &groups,
+                   .stats = &q->stats,
+                   .choice = c,
+                   .block = q->o->block ? q->o->block : 32,
+                   .how = q->migrate};
+  q->work->graph->main = q->base;
+  TRY(migrate_find(&t, q->arena, q->diag, &p));
+  if (p.site.n && q->migrate != MIGRATION_AUTO) {
+    TRY(move_scale(q, &t, &p));
+    r->migrated = true;
+  } else if (p.site.n) {
+    TRY(move_if_better(q, c, &t, &p));
+  }
+  if (r->migrated) TRY(observe_again(q, 0));
+  r->migration = migration_text(q, &p,
+                                r->migrated ? "scale moved:"
+                                : p.site.n  ? "scale stays, which loses less:"
+                                            : "scale stays:");
+  return TENON_OK;
 }
 
 // ---- pruning ----
@@ -467,6 +620,8 @@ static const char *options_text(const Quantize *q) {
                   (long long)(q->o->block ? q->o->block : 32));
   else if (!q->o->pattern)
     strbuf_printf(&b, " --method %s", range_method_name[q->method]);
+  if (q->migrate != MIGRATION_NONE)
+    strbuf_printf(&b, " --migrate %s", migration_row[q->migrate].name);
   for (int64_t i = 0; i < q->o->nkeep; i++) strbuf_printf(&b, " --keep '%s'", q->o->keep[i]);
   return strbuf_text(&b);
 }
@@ -564,6 +719,7 @@ static tenon_status quantize(Quantize *q) {
   RunnerOptions o = runs(q);
   if (q->has_data) TRY(runner_open(q->from->graph, &o, q->diag, &q->float_runner));
   q->result->search.best = 0;
+  if (q->migrate != MIGRATION_NONE) TRY(migrate(q, c));
   TRY(q->o->pattern ? choose_pruned(q) : q->result->searched ? choose_best(q) : choose_all(q, c));
   if (q->result->search.best < 0) {
     q->result->verdict = q->result->search.point.n ? QUANTIZE_MISSED : QUANTIZE_SLOWER;
@@ -582,80 +738,6 @@ tenon_status quantize_model(const QuantizeOptions *o, Arena *a, Diag *d, bool *m
   if (o->output) out->certificate_path = str_printf(a, "%s.certificate.json", o->output);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = quantize(q);
-  trap_leave(&t);
-  close_all(q);
-  return t.status;
-}
-
-// ---- replay ----
-
-static tenon_status open_hashed(const char *path, Diag *d, Model **out, Hash *hash) {
-  TRY(model_open(path, NULL, d, out));
-  TRY(model_need_supported(*out, d));
-  *hash = model_hash(*out);
-  return TENON_OK;
-}
-
-static bool hash_same(const Hash *a, const Hash *b) { return !memcmp(a, b, sizeof *a); }
-
-// Numbers that were computed by another order of sums are the same to six digits.
-static bool number_same(double a, double b) { return a == b || fabs(a - b) <= 1e-6 * fabs(b); }
-
-static tenon_status replay(Quantize *q, const ReplayOptions *o, ReplayResult *r) {
-  const QuantCertificate *c = &r->certificate;
-  Hash made, from;
-  Evaluation e;
-  RunnerOptions run = {.target = o->target, .threads = o->threads, .watch = o->watch};
-  TRY(open_hashed(o->model, q->diag, &q->made, &made));
-  if (!hash_same(&made, &c->model)) {
-    r->differs = "the model is not the one that was certified: its SHA-256 is another";
-    return TENON_OK;
-  }
-  TRY(open_hashed(o->from ? o->from : c->source, q->diag, &q->from, &from));
-  if (!hash_same(&from, &c->from)) {
-    r->differs = "the float model is not the one that was quantised: its SHA-256 is another";
-    return TENON_OK;
-  }
-  TRY(dataset_read(q->from->graph, o->data, c->labels, c->seed, q->arena, q->diag, &q->data));
-  Hash data = dataset_hash(&q->data, PART_CERTIFY);
-  if (!hash_same(&data, &c->data)) {
-    r->differs = "the samples are not those that certified it: their SHA-256 is another";
-    return TENON_OK;
-  }
-  TRY(runner_open(q->from->graph, &run, q->diag, &q->float_runner));
-  TRY(runner_open(q->made->graph, &run, q->diag, &q->runner));
-  TRY(evaluate(&q->float_runner, &q->runner, &q->data, PART_CERTIFY, c->metric,
-               metric_scores(q->from->graph), c->confidence, o->watch, q->arena, q->diag, &e));
-  r->value = e.value;
-  r->bound = e.bound;
-  if (!number_same(e.value, c->value))
-    r->differs = "the value is another";
-  else if (!number_same(e.bound, c->bound))
-    r->differs = "the bound is another";
-  return TENON_OK;
-}
-
-tenon_status quantize_read_certificate(const char *path, Arena *a, Diag *d, QuantCertificate *out) {
-  File f;
-  TRY(file_open(path, &f, d));
-  Where base = d->base;
-  d->base = (Where){.file = path};
-  tenon_status s = quant_certificate_parse((Str){(const char *)f.bytes, f.size}, a, d, out);
-  d->base = base;
-  file_close(&f);
-  return s;
-}
-
-tenon_status quantize_replay(const ReplayOptions *o, Arena *a, Diag *d, ReplayResult *out) {
-  Quantize *q = arena_new(a, Quantize);
-  Trap t;
-  *q = (Quantize){.arena = a, .diag = d};
-  *out = (ReplayResult){0};
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0) {
-    t.status = quantize_read_certificate(o->certificate, a, d, &out->certificate);
-    if (!t.status) t.status = replay(q, o, out);
-  }
   trap_leave(&t);
   close_all(q);
   return t.status;

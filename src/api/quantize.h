@@ -12,6 +12,7 @@
 #include "api/model.h"
 #include "compress/certificate.h"
 #include "compress/evaluate.h"
+#include "compress/migrate.h"
 #include "compress/prune.h"
 #include "compress/search.h"
 
@@ -33,6 +34,7 @@ typedef struct QuantizeOptions {
   int64_t nkeep;
   const char *method;   // of ranges, or of 4-bit weights; NULL: the best for the choice
   int64_t block;        // of 4-bit weights; 0: 32
+  const char *migrate;  // a row of migrations.def; NULL: auto
   const char *pattern;  // the zeros that `tenon prune` makes; NULL: it is not asked for
   int zeros;            // then: per cent of the weights; 0: half, with a budget each layer's own
   const Target *target;
@@ -54,6 +56,8 @@ typedef struct QuantizeResult {
   bool has_budget, certified;  // certified: there were samples to certify with
   bool searched;
   SearchResult search;
+  const char *migration;  // what became of moving scale, for people; NULL: it was not asked for
+  bool migrated;
   TimePair time;
   int64_t bytes[2];  // of the files
   int64_t groups, quantized, samples, duplicates;

@@ -80,6 +80,7 @@ static tenon_status quantize(const tenon_model *m, QuantizeCall *c, tenon_quanti
                        .metric = from->metric,
                        .method = from->method,
                        .block = from->block,
+                       .migrate = from->migrate,
                        .keep = from->keep,
                        .nkeep = (int64_t)from->nkeep,
                        .threads = from->threads,

@@ -194,7 +194,8 @@ static void put_layers(ReportPage *p) {
     put_text(p, l->node);
     if (l->kept) strbuf_puts(p->out, " <span class=soft>");
     if (l->kept) put_text(p, l->kept);
-    strbuf_printf(p->out, "%s<td>%s", l->kept ? "</span>" : "", l->choice);
+    strbuf_printf(p->out, "%s<td>%s%s%s", l->kept ? "</span>" : "", l->choice,
+                  l->migrated ? ", " : "", l->migrated ? l->migrated : "");
     if (shares)
       strbuf_printf(p->out,
                     "<td><span class=bar style=\"width:%.0fpx\"></span>%.1f&#8239;%%<td>%.4g<td>"

@@ -2,6 +2,7 @@
 #include "compress/certificate.h"
 
 #include "base/json.h"
+#include "compress/migrate.h"
 
 #include <math.h>
 
@@ -24,6 +25,7 @@ static void print_layer(JsonWriter *w, const CertifiedLayer *l) {
   key_text(w, "node", l->node);
   key_text(w, "choice", l->choice);
   if (l->kept) key_text(w, "kept", l->kept);
+  if (l->migrated) key_text(w, "migrated", l->migrated);
   json_key_f64(w, "error-share", l->share);
   json_key(w, "ns");
   json_begin_flat_array(w);
@@ -134,6 +136,8 @@ static void get_layers(Reader *r, QuantCertificate *c) {
     const Json *o = &all->item[i], *ns = get(r, o, "ns", JSON_ARRAY, "a list");
     CertifiedLayer l = {.node = get_text(r, o, "node"), .choice = get_text(r, o, "choice")};
     l.kept = get_optional(r, o, "kept");
+    l.migrated = get_optional(r, o, "migrated");
+    if (l.migrated && migration_find(str_of(l.migrated)) < 0) damaged(r, "migrated", "a migration");
     l.share = get_number(r, o, "error-share");
     if (choice_find(str_of(l.choice)) < 0) damaged(r, "choice", "a choice");
     if (ns && ns->n != 2) damaged(r, "ns", "a list of two numbers");
@@ -194,7 +198,8 @@ tenon_status quant_certificate_parse(Str text, Arena *a, Diag *d, QuantCertifica
 void quant_certificate_layers(QuantCertificate *c, const GroupList *l, Arena *a) {
   for (int64_t i = 0; i < l->n; i++) {
     const QuantGroup *q = &l->v[i];
-    CertifiedLayer x = {.choice = choice_row[q->choice].name, .kept = q->kept};
+    CertifiedLayer x = {
+        .choice = choice_row[q->choice].name, .kept = q->kept, .migrated = q->migrated};
     x.node = str_copy(a, str_of(q->name));  // outlives the graph
     x.share = q->share;
     memcpy(x.ns, q->ns, sizeof x.ns);

@@ -11,7 +11,8 @@
 
 typedef struct CertifiedLayer {
   const char *node, *choice,
-      *kept;  // kept: why it stays in f32; NULL: by the search, or it does not
+      *kept;             // kept: why it stays in f32; NULL: by the search, or it does not
+  const char *migrated;  // what moved scale into its weights; NULL: nothing
   double share, ns[2];
 } CertifiedLayer;
 typedef struct QuantCertificate {

@@ -28,6 +28,22 @@ tenon_status evaluate(Runner *want, Runner *got, const Dataset *s, SplitPart par
   return TENON_OK;
 }
 
+tenon_status evaluate_error(Runner *want, Runner *got, const Dataset *s, SplitPart part,
+                            int64_t samples, int scores, Diag *d, double *out) {
+  int64_t begin = dataset_begin(s, part), n = MIN(dataset_count(s, part), samples);
+  Metric m = scores >= 0 ? METRIC_KL : METRIC_RMS;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    Value *const *w, *const *q;
+    TRY(runner_run(want, s, begin + i, d, &w));
+    TRY(runner_run(got, s, begin + i, d, &q));
+    double v = metric_sample(m, scores, want->nresults, w, q, -1);
+    sum += m == METRIC_RMS ? v * v : v;
+  }
+  *out = n ? sum / (double)n : 0;
+  return TENON_OK;
+}
+
 // ---- time ----
 
 static tenon_status time_runs(Runner *r, const Dataset *s, int64_t sample, int64_t times, Diag *d,

@@ -16,6 +16,11 @@ MUST_USE tenon_status evaluate(Runner *want, Runner *got, const Dataset *s, Spli
                                Metric m, int scores, double confidence, const Watch *watch,
                                Arena *a, Diag *d, Evaluation *out);
 
+// Mean divergence of the scores on at most so many samples of a part; without scores the mean
+// square of the relative error.  Both are quadratic in the disturbance.
+MUST_USE tenon_status evaluate_error(Runner *want, Runner *got, const Dataset *s, SplitPart part,
+                                     int64_t samples, int scores, Diag *d, double *out);
+
 // Nanoseconds of one run, of each: medians of interleaved measurements on samples of the part.
 typedef struct TimePair {
   double ns[2];

@@ -35,8 +35,9 @@ typedef struct QuantGroup {
   const char *name, *kept;  // kept: why it stays in f32 whatever is asked; NULL: it need not
   WeightShape shape;
   Choice choice;
-  double share;  // of the whole error, where it was measured; else 0
-  double ns[2];  // time as it was and as chosen, where it was measured; else 0
+  const char *migrated;  // what moved scale into its weights (migrate.h); NULL: nothing did
+  double share;          // of the whole error, where it was measured; else 0
+  double ns[2];          // time as it was and as chosen, where it was measured; else 0
 } QuantGroup;
 typedef VEC(QuantGroup) GroupList;
 

@@ -27,10 +27,10 @@ const TensorStats *stats_find(const StatsList *l, const Node *n) {
 
 // ---- one value ----
 
-// Sum and largest magnitude of neighbours, in lanes that compile to vectors.
-static void add_run(const float *x, int64_t n, double *sum, double *most) {
+// Sums and largest magnitude of neighbours, in lanes that compile to vectors.
+static void add_run(const float *x, int64_t n, double *sum, double *square, double *most) {
   enum { LANES = 8 };
-  double part[LANES] = {0}, rest = 0;
+  double part[LANES] = {0}, squares[LANES] = {0}, rest = 0, more = 0;
   float top[LANES] = {0};
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES)
@@ -38,25 +38,30 @@ static void add_run(const float *x, int64_t n, double *sum, double *most) {
       float m = fabsf(x[i + k]);
       top[k] = m > top[k] ? m : top[k];
       part[k] += (double)x[i + k];
+      squares[k] += (double)x[i + k] * (double)x[i + k];
     }
   for (; i < n; i++) {
     rest += (double)x[i];
+    more += (double)x[i] * (double)x[i];
     top[0] = fmaxf(top[0], fabsf(x[i]));
   }
   for (int k = 0; k < LANES; k++) {
     rest += part[k];
+    more += squares[k];
     *most = fmax(*most, (double)top[k]);
   }
   *sum += rest;
+  *square += more;
 }
 
 // Channels are the last axis: each row has one value of each.
 static void add_row(TensorStats *s, const float *x) {
-  double *most = s->channel_max, *sum = s->channel_mean;
+  double *most = s->channel_max, *sum = s->channel_mean, *square = s->channel_square;
   for (int64_t c = 0; c < s->channels; c++) {
     double m = (double)fabsf(x[c]);
     most[c] = m > most[c] ? m : most[c];
     sum[c] += (double)x[c];
+    square[c] += (double)x[c] * (double)x[c];
   }
 }
 
@@ -67,6 +72,7 @@ static void add_channels(TensorStats *s, const Value *v, Arena *a) {
     s->channels = n;
     s->channel_max = arena_array(a, double, MAX(n, 1));
     s->channel_mean = arena_array(a, double, MAX(n, 1));
+    s->channel_square = arena_array(a, double, MAX(n, 1));
   }
   const float *x = v->data;
   s->seen += v->n / n;
@@ -75,7 +81,7 @@ static void add_channels(TensorStats *s, const Value *v, Arena *a) {
     return;
   }
   for (int64_t at = 0, c = 0; at < v->n; at += inner, c = c + 1 < n ? c + 1 : 0)
-    add_run(x + at, inner, &s->channel_mean[c], &s->channel_max[c]);
+    add_run(x + at, inner, &s->channel_mean[c], &s->channel_square[c], &s->channel_max[c]);
 }
 
 static tenon_status add_value(TensorStats *s, const Value *v, int64_t sample, Arena *a, Diag *d) {
@@ -130,6 +136,7 @@ static tenon_status one_pass(Graph *g, const Dataset *s, SplitPart part, const O
   g->main = main;
   TRY(st);
   int64_t n = dataset_count(s, part), begin = dataset_begin(s, part);
+  if (o->most_samples) n = MIN(n, o->most_samples);
   for (int64_t i = 0; i < n && !is_enough(l, from, to, i); i++) {
     TRY(watch_step(o->run.watch, d, "calibrate", "", i, n));
     TRY(one_sample(o->runner, s, begin + i, l, from, a, d));
@@ -162,7 +169,9 @@ tenon_status observe_run(Graph *g, const Dataset *s, SplitPart part, const Obser
     TRY(one_pass(g, s, part, o, l, from, to, a, d));
   }
   for (int64_t i = 0; i < l->n; i++)
-    for (int64_t c = 0; c < l->v[i].channels; c++)
+    for (int64_t c = 0; c < l->v[i].channels; c++) {
       l->v[i].channel_mean[c] /= (double)MAX(l->v[i].seen, 1);
+      l->v[i].channel_square[c] /= (double)MAX(l->v[i].seen, 1);
+    }
   return TENON_OK;
 }

@@ -1,7 +1,7 @@
 // observe.h -- what calibration learns of tensors: a histogram, and moments by channel.
 //
 // The tensors become results of the graph, which is compiled and run on each sample.  Memory does
-// not grow with the number of samples: 16 KiB a tensor, and two numbers a channel.  Tensors that
+// not grow with the number of samples: 16 KiB a tensor, and three numbers a channel.  Tensors that
 // would take too much memory together are observed in several passes over the samples.
 #ifndef TENON_COMPRESS_OBSERVE_H
 #define TENON_COMPRESS_OBSERVE_H
@@ -15,9 +15,10 @@ typedef struct TensorStats {
   int axis;          // of channels; -1: no statistics by channel
   int64_t channels;
   Histogram *histogram;
-  double *channel_max;   // [channels] largest magnitude
-  double *channel_mean;  // [channels] of all values, summed in the order of the samples
-  int64_t seen;          // values of a channel, while they are summed
+  double *channel_max;     // [channels] largest magnitude
+  double *channel_mean;    // [channels] of all values, summed in the order of the samples
+  double *channel_square;  // [channels] the same of their squares
+  int64_t seen;            // values of a channel, while they are summed
 } TensorStats;
 typedef VEC(TensorStats) StatsList;
 
@@ -27,8 +28,9 @@ enum { OBSERVE_SAMPLES = 256, OBSERVE_VALUES = 1 << 18 };
 
 typedef struct ObserveOptions {
   RunnerOptions run;
-  Runner *runner;      // the caller's, to run in: it closes it
-  int64_t most_bytes;  // of observed values at a time; 0: 48 MiB
+  Runner *runner;        // the caller's, to run in: it closes it
+  int64_t most_bytes;    // of observed values at a time; 0: 48 MiB
+  int64_t most_samples;  // 0: all
 } ObserveOptions;
 
 // Adds a tensor to observe; one that is there stays.  Its index.
@@ -39,6 +41,7 @@ MUST_USE tenon_status observe_run(Graph *g, const Dataset *s, SplitPart part,
                                   const ObserveOptions *o, StatsList *l, Arena *a, Diag *d);
 
 // ---- files (stats_file.c) ----
+enum { STATS_MARK = 0x74656e6f6e, STATS_VERSION = 3, STATS_MOMENTS = 3 };  // of each channel
 // The archive belongs to one model and one set of samples, whose hashes it has.
 MUST_USE tenon_status stats_write(const char *path, const StatsList *l, const Hash *model,
                                   const Hash *data, Arena *a, Diag *d);

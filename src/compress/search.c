@@ -46,23 +46,6 @@ static tenon_status open_choices(const SearchTask *t, Diag *d) {
 
 // ---- coded runs ----
 
-static tenon_status measure_error(Search *s, int64_t samples, double *out) {
-  const SearchTask *t = s->t;
-  int64_t begin = dataset_begin(t->data, PART_SEARCH), n = dataset_count(t->data, PART_SEARCH);
-  Metric m = t->scores >= 0 ? METRIC_KL : METRIC_RMS;
-  double sum = 0;
-  n = MIN(n, samples);
-  for (int64_t i = 0; i < n; i++) {
-    Value *const *want, *const *got;
-    TRY(runner_run(t->want, t->data, begin + i, s->diag, &want));
-    TRY(runner_run(t->got, t->data, begin + i, s->diag, &got));
-    double v = metric_sample(m, t->scores, t->want->nresults, want, got, -1);
-    sum += m == METRIC_RMS ? v * v : v;
-  }
-  *out = n ? sum / (double)n : 0;
-  return TENON_OK;
-}
-
 static tenon_status coded_run(Search *s, int64_t number, CodedRun *out) {
   enum { SAMPLES = 24 };
   static const double ENOUGH = 3e8;
@@ -73,7 +56,8 @@ static tenon_status coded_run(Search *s, int64_t number, CodedRun *out) {
   set_choices(s, on);
   TRY(open_choices(s->t, s->diag));
   for (int64_t i = 0; i < s->problem.n; i++) on[i] = l->v[s->group[i]].choice == CHOICE_INT8;
-  TRY(measure_error(s, SAMPLES, &out->error));
+  TRY(evaluate_error(s->t->want, s->t->got, s->t->data, PART_SEARCH, SAMPLES, s->t->scores, s->diag,
+                     &out->error));
   TRY(evaluate_time(s->t->want, s->t->got, s->t->data, PART_SEARCH, ENOUGH, s->diag, &time));
   out->on = on;
   out->ns = time.ratio;

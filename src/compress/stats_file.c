@@ -2,13 +2,12 @@
 //
 // Arrays: `about` i64[2] (a mark, the version), `model` and `data` u8[32], `names` u8 (texts, each
 // with a NUL behind it), `exponents` i32[T], `totals` i64[T, 2], `ranges` f64[T, 2], `counts`
-// i64[T, 2048], `axes` i64[T, 2], `channels` f64[C, 2] (largest magnitude, mean) one
-// tensor after the other.
+// i64[T, 2048], `axes` i64[T, 2], `channels` f64[C, 3] (largest magnitude, mean, mean
+// square) one tensor after the other.
 #include "compress/observe.h"
 
 #include <math.h>
 
-enum { STATS_MARK = 0x74656e6f6e, STATS_VERSION = 2 };
 enum {
   S_ABOUT,
   S_MODEL,
@@ -51,7 +50,7 @@ tenon_status stats_write(const char *path, const StatsList *l, const Hash *model
   int64_t *total = arena_array(a, int64_t, 2 * n + 1), *axis = arena_array(a, int64_t, 2 * n + 1);
   int64_t *count = arena_array(a, int64_t, n * HISTOGRAM_BINS + 1);
   double *range = arena_array(a, double, 2 * n + 1),
-         *moment = arena_array(a, double, 2 * channels + 1);
+         *moment = arena_array(a, double, STATS_MOMENTS *channels + 1);
   StrBuf names;
   strbuf_init(&names, a);
   for (int64_t i = 0, c = 0; i < n; i++) {
@@ -63,8 +62,10 @@ tenon_status stats_write(const char *path, const StatsList *l, const Hash *model
     range[2 * i] = h->min, range[2 * i + 1] = h->max;
     axis[2 * i] = s->axis, axis[2 * i + 1] = s->channels;
     memcpy(count + i * HISTOGRAM_BINS, h->count, sizeof h->count);
-    for (int64_t k = 0; k < s->channels; k++, c++)
-      moment[2 * c] = s->channel_max[k], moment[2 * c + 1] = s->channel_mean[k];
+    for (int64_t k = 0; k < s->channels; k++, c++) {
+      double *to = moment + STATS_MOMENTS * c;
+      to[0] = s->channel_max[k], to[1] = s->channel_mean[k], to[2] = s->channel_square[k];
+    }
   }
   NdArray v[STATS_ARRAYS] = {array_for(S_ABOUT, 2, 1, about),
                              array_for(S_MODEL, SHA256_BYTES, 1, model->b),
@@ -75,7 +76,7 @@ tenon_status stats_write(const char *path, const StatsList *l, const Hash *model
                              array_for(S_RANGES, n, 2, range),
                              array_for(S_COUNTS, n, HISTOGRAM_BINS, count),
                              array_for(S_AXES, n, 2, axis),
-                             array_for(S_CHANNELS, channels, 2, moment)};
+                             array_for(S_CHANNELS, channels, STATS_MOMENTS, moment)};
   return npz_write(path, v, STATS_ARRAYS, true, d);
 }
 
@@ -111,7 +112,7 @@ static tenon_status find_arrays(const NdArrayList *l, StatsFile *f, Diag *d) {
     if (v->dims[0] != f->n || v->dims[1] != sized[k].inner)
       return wrong(d, sized[k].which, "its shape is not that of the other arrays");
   }
-  if (f->v[S_CHANNELS].dims[1] != 2) return wrong(d, S_CHANNELS, "its shape is wrong");
+  if (f->v[S_CHANNELS].dims[1] != STATS_MOMENTS) return wrong(d, S_CHANNELS, "its shape is wrong");
   return TENON_OK;
 }
 
@@ -143,10 +144,13 @@ static tenon_status take_stats(const StatsFile *f, int64_t i, int64_t *at, Tenso
     return wrong(d, S_AXES, "the channels do not fit");
   s->channel_max = arena_array(a, double, MAX(s->channels, 1));
   s->channel_mean = arena_array(a, double, MAX(s->channels, 1));
+  s->channel_square = arena_array(a, double, MAX(s->channels, 1));
   for (int64_t k = 0; k < s->channels; k++, ++*at) {
-    s->channel_max[k] = moment[2 * *at];
-    s->channel_mean[k] = moment[2 * *at + 1];
-    if (!isfinite(s->channel_max[k]) || s->channel_max[k] < 0 || !isfinite(s->channel_mean[k]))
+    const double *from = moment + STATS_MOMENTS * *at;
+    s->channel_max[k] = from[0];
+    s->channel_mean[k] = from[1];
+    s->channel_square[k] = from[2];
+    if (!(from[0] >= 0) || !(from[2] >= 0) || !isfinite(from[0] + from[1] + from[2]))
       return wrong(d, S_CHANNELS, "a moment is no number");
   }
   return TENON_OK;

@@ -4,8 +4,12 @@
 #include "test.h"
 
 static void sample(QuantCertificate *c, Arena *a) {
-  CertifiedLayer l = {"conv \"1\"", "int8", NULL, 0.25, {100, 40}},
-                 m = {"fc", "f32", "by --keep", 0, {0, 0}};
+  CertifiedLayer l = {.node = "conv \"1\"",
+                      .choice = "int8",
+                      .migrated = "smooth",
+                      .share = 0.25,
+                      .ns = {100, 40}},
+                 m = {.node = "fc", .choice = "f32", .kept = "by --keep"};
   *c = (QuantCertificate){.source = "m.onnx",
                           .split = {4, 3, 3},
                           .seed = 7,

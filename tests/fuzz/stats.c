@@ -40,10 +40,10 @@ static void sound(NdArray *v, Arena *a) {
   v[6] = array(a, "ranges", DT_F64, TENSORS, 2, 8);
   v[7] = array(a, "counts", DT_I64, TENSORS, HISTOGRAM_BINS, 8);
   v[8] = array(a, "axes", DT_I64, TENSORS, 2, 8);
-  v[9] = array(a, "channels", DT_F64, CHANNELS, 2, 8);
+  v[9] = array(a, "channels", DT_F64, CHANNELS, STATS_MOMENTS, 8);
   int64_t *about = (int64_t *)(uintptr_t)v[0].data;
-  about[0] = 0x74656e6f6e;
-  about[1] = 1;
+  about[0] = STATS_MARK;
+  about[1] = STATS_VERSION;
   memcpy((char *)(uintptr_t)v[3].data, "x\0conv_1", 9);
   for (int i = 0; i < TENSORS; i++) {
     static const float values[] = {-1, 0, 2};

@@ -106,6 +106,66 @@ def choices():
     expect("a block", [*QUANTIZE, "--to", "w4", "--block", "48", "-o", "none.onnx"], 2, "blocks of 48", "none.onnx")
 
 
+def spoiled(onnx, kind):
+    """The digits model with channels of very different magnitude: the same function in floats, since factors are powers of two."""
+    model, rng = onnx.load(DIGITS), np.random.default_rng(0)
+    held = {i.name: i for i in model.graph.initializer}
+    get = lambda name: onnx.numpy_helper.to_array(held[name])
+    put = lambda name, v: held[name].CopyFrom(onnx.numpy_helper.from_array(v.astype(np.float32), name))
+    relu = next(n for n in model.graph.node if n.op_type == "Relu")
+    if kind == "layers":  # the hidden layer's, undone by the weights behind
+        k = 2.0 ** rng.integers(-8, 9, 32)
+        for name in "w1", "b1": put(name, get(name) * k)
+    else:  # outliers behind an activation that does not scale, made by a product or by a norm's gain
+        k = np.where(np.arange(32) % 9 == 4, 2.0**9, 1)
+        relu.op_type, relu.output[0] = "Softplus", "soft"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(k.astype(np.float32), "gain"))
+        made = onnx.helper.make_node("Mul", ["soft", "gain"], ["active"], "gained")
+        if kind == "norm": made = onnx.helper.make_node("LayerNormalization", ["soft", "gain"], ["active"], "norm")
+        model.graph.node.insert(list(model.graph.node).index(relu) + 1, made)
+        if kind == "norm": model.opset_import[0].version = max(17, model.opset_import[0].version)
+    put("w2", get("w2") / k[:, None])
+    onnx.save(model, kind + ".onnx")
+    return kind + ".onnx"
+
+
+def migration():
+    """Models that lose much in 8 and 4 bits, and get it back by moving scale; what does not apply is refused or named."""
+    try: import onnx
+    except ImportError: return print("quantize: onnx is not installed: moving scale is skipped")
+    read_value = lambda: json.load(open("g.onnx.certificate.json"))
+    def lost(what, model, *more, says=""):
+        expect(what, ["quantize", model, "--allow-slower", "--force", "--data", "d.npz", "-o", "g.onnx", *more], 0, says)
+        expect(what + ": replay", ["verify", "g.onnx", "--certificate", "g.onnx.certificate.json", "--data", "d.npz"], 0)
+        c = read_value()
+        return c["value"], [l.get("migrated") for l in c["layers"]]
+    for kind, right in (("layers", "equalise"), ("product", "smooth"), ("norm", "smooth")):
+        model = spoiled(onnx, kind)
+        for to in "int8", "int8-dynamic":
+            plain, none = lost(f"{kind} {to}: none", model, "--to", to, "--migrate", "none", "--metric", "agreement")
+            moved, layers = lost(f"{kind} {to}: auto", model, "--to", to, "--metric", "agreement", says="scale moved: " + right)
+            check(f"{kind} {to}: regained", plain < 0.9 and moved > 0.985, (plain, moved))
+            check(f"{kind} {to}: the certificate names it", none == [None, None] and layers == [None, right], (none, layers))
+        same, layers = lost(f"{kind}: by name", model, "--migrate", right, "--metric", "agreement", says="scale moved")
+        check(f"{kind}: by name", same > 0.985 and layers == [None, right] and "--migrate " + right in read_value()["options"], (same, layers))
+        plain, _ = lost(f"{kind} w4: none", model, "--to", "w4", "--method", "rtn", "--migrate", "none", "--metric", "rms")
+        moved, layers = lost(f"{kind} w4: awq", model, "--to", "w4", "--method", "rtn", "--migrate", "awq", "--metric", "rms", says="scale moved: awq")
+        check(f"{kind} w4: awq", moved < 0.3 * plain and layers == [None, "awq"], (plain, moved, layers))
+        value, layers = lost(f"{kind}: search", model, "--to", "auto", "--budget", "agreement>=97%", says="scale moved")
+        check(f"{kind}: search", value > 0.97 and layers == [None, right], (value, layers))
+    _, layers = lost("no layer before", "product.onnx", "--migrate", "equalise", says="scale stays: 2 follow nothing that could be scaled")
+    check("no layer before: none", layers == [None, None], layers)
+    lost("even", DIGITS, "--migrate", "smooth", "--keep", "logits", says="scale stays: 1 would not gain")
+    r = run(*QUANTIZE, "--data", "d.npz", "-o", "g.onnx", "--json")
+    check("even: as JSON", json.loads(r.stdout)["migration"].startswith("scale stays"), r.stdout)
+    data = ["--data", "d.npz", "-o", "none.onnx", "--migrate"]
+    expect("awq of integers", [*QUANTIZE, *data, "awq"], 2, "awq is not for int8: it is for w8 and w4", "none.onnx")
+    expect("smooth of weights", [*QUANTIZE, *data, "smooth", "--to", "w4"], 2, "smooth is not for w4: it is for int8 and int8-dynamic", "none.onnx")
+    expect("16 bits", [*QUANTIZE, *data, "equalise", "--to", "f16"], 2, "is for choices of 8 or 4 bits", "none.onnx")
+    expect("no such migration", [*QUANTIZE, *data, "equalize"], 2, "did you mean 'equalise'", "none.onnx")
+    expect("no samples to move by", [*QUANTIZE, "--to", "w8", "--migrate", "awq", "-o", "none.onnx"], 2, "awq needs samples", "none.onnx")
+
+
 def statistics():
     expect("statistics kept", [*QUANTIZE, "--data", "d.npz", "-o", "s.onnx", "--stats", "s.npz"], 0)
     expect("statistics used", [*QUANTIZE, "--data", "d.npz", "-o", "t.onnx", "--stats", "s.npz"], 0)
@@ -264,7 +324,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         np.savez("d.npz", image=X)
-        for part in results, choices, statistics, search, tampering, bad_input, stopped, other_runtime: part()
+        for part in results, choices, migration, statistics, search, tampering, bad_input, stopped, other_runtime: part()
         check("nothing is left half-written", not [f for f in os.listdir(".") if f.startswith(".tenon-")])
         os.chdir(ROOT)
     print(f"{count['passed']} passed, {count['failed']} failed")

@@ -45,6 +45,7 @@ static void say_result(Cli *c, const QuantizeOptions *o, const QuantizeResult *r
         (long long)r->groups, o->pattern ? "pruned" : "quantised", o->pattern ? o->pattern : o->to,
         text_bytes(&a, r->bytes[1]), text_bytes(&b, r->bytes[0]),
         (double)r->bytes[1] / (double)MAX(r->bytes[0], 1));
+  if (r->migration && (r->migrated || o->migrate)) say(c, "%s\n", r->migration);
   if (r->searched) say_search(c, o, r);
   if (!r->certified && o->pattern) say_layers(c, o, r);
   if (!r->certified) return;
@@ -102,6 +103,10 @@ static void print_json(Cli *c, const QuantizeOptions *o, const QuantizeResult *r
   json_begin_flat_array(&w);
   for (int k = 0; k < 2; k++) json_i64(&w, r->bytes[k]);
   json_end_array(&w);
+  if (r->migration) {
+    json_key(&w, "migration");
+    json_cstr(&w, r->migration);
+  }
   if (r->searched) print_points(&w, &r->search);
   if (r->certified) {
     json_key(&w, "ns");
@@ -142,6 +147,7 @@ static int read_options(Cli *c, QuantizeOptions *o) {
                          .stats = opt_text(c, OPT_quantize_stats, NULL),
                          .method = opt_text(c, OPT_quantize_method, NULL),
                          .block = opt_int(c, OPT_quantize_block, 0),
+                         .migrate = opt_text(c, OPT_quantize_migrate, NULL),
                          .keep = c->opt[OPT_quantize_keep].text,
                          .nkeep = c->opt[OPT_quantize_keep].count,
                          .threads = (int)opt_int(c, OPT_quantize_threads, 0),
