@@ -535,9 +535,9 @@ typedef struct tenon_options {
 TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
                                      tenon_program **out, tenon_error *error);
 
-/* ---- quantisation ----
- * A float model and samples become an ONNX model of fewer bits, with a certificate of what it lost
- * on samples that nothing else saw. */
+/* ---- quantisation and pruning ----
+ * A float model and samples become an ONNX model of fewer bits, or with zeros that kernels leave
+ * out, with a certificate of what it lost on samples that nothing else saw. */
 
 /* Samples, one at a time. */
 typedef struct tenon_dataset {
@@ -581,7 +581,7 @@ typedef struct tenon_quantized tenon_quantized;
 /* What came of it.  Everything is borrowed. */
 typedef struct tenon_quantized_info {
   tenon_quantize_verdict verdict;
-  int64_t contractions, quantized; /* how many there are; which are of fewer bits now */
+  int64_t contractions, quantized; /* how many there are; which are of fewer bits or pruned */
   int64_t samples;                 /* different ones */
   int64_t bytes[2];                /* of the model's files, before and now */
   double ns[2];                    /* of one run, before and now; 0 without samples */
@@ -599,6 +599,32 @@ typedef struct tenon_quantized_info {
 TENON_API tenon_status tenon_quantize(const tenon_model *model, const tenon_dataset *data,
                                       const tenon_quantize_options *options, tenon_quantized **out,
                                       tenon_error *error);
+
+typedef struct tenon_prune_options {
+  size_t struct_size;  /* sizeof(tenon_prune_options) */
+  const char *pattern; /* as --pattern of `tenon prune`: "auto" (NULL), "vector", "2:4" */
+  int32_t zeros;       /* per cent of the weights; 0: 50, with a budget each layer's own */
+  int32_t labels;      /* 1: samples have labels */
+  const char *budget;  /* "agreement>=99%"; NULL: none */
+  const char *metric;  /* NULL: the budget's, or the one that fits the model's outputs */
+  /* Patterns of names of layers that stay dense. */
+  const char *const *keep;
+  size_t nkeep;
+  const char *target; /* that layers are timed on; NULL or "auto": the fastest */
+  int32_t threads;    /* 0 = all that affinity and cgroup allow */
+  int32_t allow_slower;
+  uint64_t seed; /* of the split of the samples */
+  /* As of tenon_options. */
+  int (*progress)(const tenon_progress *progress, void *user);
+  void *user;
+} tenon_prune_options;
+
+/* Sets weights to 0 in patterns that kernels leave out.  All else is as of tenon_quantize;
+ * `quantized` of the info counts what is pruned. */
+TENON_API tenon_status tenon_prune(const tenon_model *model, const tenon_dataset *data,
+                                   const tenon_prune_options *options, tenon_quantized **out,
+                                   tenon_error *error);
+
 TENON_API void tenon_quantized_describe(const tenon_quantized *quantized,
                                         tenon_quantized_info *out);
 /* Writes the model, and its certificate to `path` with ".certificate.json" behind it.  EINVAL: by

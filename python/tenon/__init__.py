@@ -31,7 +31,7 @@ from .options import compile_options
 from .ort import InferenceSession
 from .profile import Profile
 from .progress import Progress
-from .quantize import Quantized, quantize
+from .quantize import Quantized, prune, quantize
 from .reference import run
 from .session import Session, Value
 from .tools import Target, graph, inspect, targets
@@ -71,6 +71,7 @@ __all__ = [
     "graph",
     "inspect",
     "load",
+    "prune",
     "quantize",
     "run",
     "targets",

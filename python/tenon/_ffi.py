@@ -420,6 +420,25 @@ class QuantizeOptions(C.Structure):
     ]
 
 
+class PruneOptions(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("pattern", C.c_char_p),
+        ("zeros", C.c_int32),
+        ("labels", C.c_int32),
+        ("budget", C.c_char_p),
+        ("metric", C.c_char_p),
+        ("keep", C.POINTER(C.c_char_p)),
+        ("nkeep", C.c_size_t),
+        ("target", C.c_char_p),
+        ("threads", C.c_int32),
+        ("allow_slower", C.c_int32),
+        ("seed", C.c_uint64),
+        ("progress", PROGRESS),
+        ("user", C.c_void_p),
+    ]
+
+
 class TuneOptions(C.Structure):
     _fields_ = [
         ("struct_size", C.c_size_t),
@@ -481,6 +500,7 @@ STRUCTS = {
     "tenon_program_info": ProgramInfo,
     "tenon_dataset": Dataset,
     "tenon_quantize_options": QuantizeOptions,
+    "tenon_prune_options": PruneOptions,
     "tenon_quantized_info": QuantizedInfo,
     "tenon_tune_options": TuneOptions,
     "tenon_tune_info": TuneInfo,
@@ -530,6 +550,7 @@ PROTOTYPES = {
     "tenon_program_warning": (_S, [_P, _N]),
     "tenon_compile": (_I, [_P, _P, _P, _P]),
     "tenon_quantize": (_I, [_P, _P, _P, _P, _P]),
+    "tenon_prune": (_I, [_P, _P, _P, _P, _P]),
     "tenon_quantized_describe": (None, [_P, _P]),
     "tenon_quantized_save": (_I, [_P, _S, _P]),
     "tenon_quantized_free": (None, [_P]),

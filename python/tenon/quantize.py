@@ -1,4 +1,4 @@
-"""Quantising models: `quantize` makes a model of fewer bits from a float one and samples."""
+"""Quantising and pruning models: `quantize` makes a model of fewer bits from a float one and samples, `prune` one with zeros."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERDICTS = ("made", "slower", "missed")
 
 
 class Quantized:
-    """What `quantize` made.
+    """What `quantize` or `prune` made.
 
     `certificate` is what the model lost on samples that nothing else saw: the dictionary that `save` writes as JSON.
     `report` is a page of HTML.  `verdict` is "made"; or "slower" or "missed", and then `save` refuses.
@@ -154,6 +154,33 @@ def _names_and_ranks(handle: int) -> Tuple[List[str], List[int]]:
     return names, ranks
 
 
+def _made(call: Any, options: Any, model: Any, data: Any, labels: Any, keep: Sequence[str], progress: Union[None, bool, ProgressFunction]) -> Quantized:
+    """Calls the C function with the options, whose fields for samples, names and progress are filled in here."""
+    texts = [_ffi.encode(k) for k in keep]
+    with OpenedModel(model) as opened:
+        names, ranks = _names_and_ranks(opened.handle)
+        feed = _Feed(_samples(names, ranks, data, labels) if data is not None else None)
+        watch = Watch(bar_for(progress))
+        dataset = _ffi.Dataset(next=feed.callback)
+        options.struct_size = C.sizeof(options)
+        options.keep, options.nkeep = (C.c_char_p * len(texts))(*texts) if texts else None, len(texts)
+        options.labels, options.progress = labels is not None, watch.callback
+        error, made = _ffi.Error(), C.c_void_p()
+        status = watched(lambda: call(opened.handle, C.byref(dataset), C.byref(options), C.byref(made), C.byref(error)), watch)
+        for failure in (feed.failure, watch.failure):
+            if failure is not None: raise failure
+        check(status, error)
+        try:
+            info = _ffi.QuantizedInfo()
+            _ffi.lib.tenon_quantized_describe(made, C.byref(info))
+            return Quantized(info)
+        finally:
+            _ffi.lib.tenon_quantized_free(made)
+
+
+def _encoded(text: Optional[str]) -> Optional[bytes]: return text.encode() if text is not None else None
+
+
 def quantize(
     model: Any,
     data: Union[None, Mapping[str, Any], Iterable[Any]] = None,
@@ -184,40 +211,55 @@ def quantize(
     >>> q.verdict, q.quantized, q.certificate["metric"]
     ('made', 2, 'agreement')
     """
-    texts = [_ffi.encode(k) for k in keep]
-    encoded = lambda x: x.encode() if x is not None else None
-    with OpenedModel(model) as opened:
-        names, ranks = _names_and_ranks(opened.handle)
-        feed = _Feed(_samples(names, ranks, data, labels) if data is not None else None)
-        watch = Watch(bar_for(progress))
-        dataset = _ffi.Dataset(next=feed.callback)
-        options = _ffi.QuantizeOptions(
-            struct_size=C.sizeof(_ffi.QuantizeOptions),
-            to=to.encode(),
-            budget=encoded(budget),
-            metric=encoded(metric),
-            method=encoded(method),
-            block=block,
-            keep=(C.c_char_p * len(texts))(*texts) if texts else None,
-            nkeep=len(texts),
-            target=encoded(target),
-            threads=threads,
-            labels=labels is not None,
-            seed=seed,
-            allow_slower=allow_slower,
-            progress=watch.callback,
-            migrate=encoded(migrate),
-        )
-        error, made = _ffi.Error(), C.c_void_p()
-        status = watched(
-            lambda: _ffi.lib.tenon_quantize(opened.handle, C.byref(dataset), C.byref(options), C.byref(made), C.byref(error)), watch
-        )
-        for failure in (feed.failure, watch.failure):
-            if failure is not None: raise failure
-        check(status, error)
-        try:
-            info = _ffi.QuantizedInfo()
-            _ffi.lib.tenon_quantized_describe(made, C.byref(info))
-            return Quantized(info)
-        finally:
-            _ffi.lib.tenon_quantized_free(made)
+    options = _ffi.QuantizeOptions(
+        to=to.encode(),
+        budget=_encoded(budget),
+        metric=_encoded(metric),
+        method=_encoded(method),
+        block=block,
+        target=_encoded(target),
+        threads=threads,
+        seed=seed,
+        allow_slower=allow_slower,
+        migrate=_encoded(migrate),
+    )
+    return _made(_ffi.lib.tenon_quantize, options, model, data, labels, keep, progress)
+
+
+def prune(
+    model: Any,
+    data: Union[None, Mapping[str, Any], Iterable[Any]] = None,
+    pattern: str = "auto",
+    zeros: int = 0,
+    budget: Optional[str] = None,
+    keep: Sequence[str] = (),
+    labels: Any = None,
+    metric: Optional[str] = None,
+    target: Optional[str] = None,
+    threads: int = 0,
+    seed: int = 0,
+    allow_slower: bool = False,
+    progress: Union[None, bool, ProgressFunction] = None,
+) -> Quantized:
+    """Makes a model whose weights have zeros that kernels leave out, with a certificate of what it lost.
+
+    `pattern`, `zeros` (per cent), `budget`, `metric` and `keep` are those of `tenon prune`; all else is as of `quantize`.
+    `quantized` of the result counts the layers that are pruned.
+
+    >>> import numpy as np, tenon
+    >>> x = np.random.default_rng(0).uniform(0, 16, (64, 8, 8)).astype(np.float32)
+    >>> p = tenon.prune("examples/digits/digits.onnx", {"image": x}, pattern="2:4", allow_slower=True)
+    >>> p.verdict, p.quantized, p.certificate["layers"][0]["choice"]
+    ('made', 2, '2:4')
+    """
+    options = _ffi.PruneOptions(
+        pattern=pattern.encode(),
+        zeros=zeros,
+        budget=_encoded(budget),
+        metric=_encoded(metric),
+        target=_encoded(target),
+        threads=threads,
+        allow_slower=allow_slower,
+        seed=seed,
+    )
+    return _made(_ffi.lib.tenon_prune, options, model, data, labels, keep, progress)

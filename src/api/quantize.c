@@ -534,6 +534,7 @@ static tenon_status migrate(Quantize *q, Choice c) {
 static tenon_status choose_pruned(Quantize *q) {
   PruneTask *t = &q->prune;
   PruneFigures *f;
+  const int64_t *leader;
   t->g = q->work->graph;
   t->base = q->base;
   t->groups = &q->groups;
@@ -543,10 +544,10 @@ static tenon_status choose_pruned(Quantize *q) {
   t->scratch = &q->scratch;
   t->weights = arena_array(q->arena, PrunedWeights, q->groups.n);
   q->rewrite.pruned = t->weights;
-  TRY(prune_layers(t, q->arena, q->diag, &f));
+  TRY(prune_layers(t, q->arena, q->diag, &f, &leader));
   if (q->result->searched) {
     SearchTask s = search_of(q);
-    TRY(prune_search(&s, f, q->arena, q->diag, &q->result->search));
+    TRY(prune_search(&s, f, leader, q->arena, q->diag, &q->result->search));
   }
   prune_figures(&q->groups, f);
   if (count_quantized(q)) return make_model(q);

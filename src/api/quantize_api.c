@@ -1,4 +1,5 @@
-// quantize_api.c -- the public interface of quantisation (api/quantize.h does the work).
+// quantize_api.c -- the public interface of quantisation and pruning (api/quantize.h does the
+// work).
 #include "api/api.h"
 #include "api/quantize.h"
 
@@ -8,8 +9,11 @@ struct tenon_quantized {
   const char *report, *certificate;
 };
 
+// Options of pruning are put into the fields of the same names, and `pattern` is not NULL.
 typedef struct QuantizeCall {
   tenon_quantize_options o;
+  const char *pattern;
+  int zeros;
   const tenon_dataset *data;
   Arena *arena;
   tenon_tensor *tensor;  // [inputs]
@@ -76,6 +80,8 @@ static tenon_status quantize(const tenon_model *m, QuantizeCall *c, tenon_quanti
                        .source = m->model,
                        .labels = from->labels ? "labels" : NULL,
                        .to = from->to ? from->to : "int8",
+                       .pattern = c->pattern,
+                       .zeros = c->zeros,
                        .budget = from->budget,
                        .metric = from->metric,
                        .method = from->method,
@@ -94,7 +100,8 @@ static tenon_status quantize(const tenon_model *m, QuantizeCall *c, tenon_quanti
   if (from->threads < 0) return fail(c->d, TENON_EINVAL, NOWHERE, "threads must not be negative");
   if (m->weights || m->tensors || m->custom)
     return fail(c->d, TENON_EUNSUPPORTED, NOWHERE,
-                "models that are opened with weights or operators of the caller are not quantised");
+                "models that are opened with weights or operators of the caller are not %s",
+                c->pattern ? "pruned" : "quantised");
   TRY(find_target(c, &o.target));
   if (c->data && c->data->next) o.next = next_sample, o.next_ctx = c;
   TRY(quantize_model(&o, &out->arena, c->d, &misused, &out->result));
@@ -104,6 +111,24 @@ static tenon_status quantize(const tenon_model *m, QuantizeCall *c, tenon_quanti
   Str text = out->result.certificate_text;
   if (text.n) out->certificate = str_copy(&out->arena, text);
   return TENON_OK;
+}
+
+static tenon_status run_call(const tenon_model *model, QuantizeCall *c, tenon_quantized **out,
+                             tenon_error *error) {
+  Trap t;
+  tenon_quantized *q = mem_alloc((int64_t)sizeof *q);
+  if (!q) return api_error(error, c->d, fail(c->d, TENON_ENOMEM, NOWHERE, "out of memory"));
+  *q = (tenon_quantized){0};
+  arena_init(&q->arena);
+  c->arena = &q->arena;
+  trap_enter(&t, c->d);
+  if (setjmp(t.env) == 0) t.status = quantize(model, c, q);
+  trap_leave(&t);
+  if (t.status)
+    tenon_quantized_free(q);
+  else
+    *out = q;
+  return api_error(error, c->d, t.status);
 }
 
 tenon_status tenon_quantize(const tenon_model *model, const tenon_dataset *data,
@@ -116,20 +141,35 @@ tenon_status tenon_quantize(const tenon_model *model, const tenon_dataset *data,
   if (!out || !model) return api_missing(out ? "model" : "place for the result", error);
   if (options && !api_take_options(&c.o, sizeof c.o, options, sizeof c.o))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof c.o));
-  tenon_quantized *q = mem_alloc((int64_t)sizeof *q);
-  if (!q) return api_error(error, &d, fail(&d, TENON_ENOMEM, NOWHERE, "out of memory"));
-  *q = (tenon_quantized){0};
-  arena_init(&q->arena);
-  c.arena = &q->arena;
-  Trap t;
-  trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) t.status = quantize(model, &c, q);
-  trap_leave(&t);
-  if (t.status)
-    tenon_quantized_free(q);
-  else
-    *out = q;
-  return api_error(error, &d, t.status);
+  return run_call(model, &c, out, error);
+}
+
+tenon_status tenon_prune(const tenon_model *model, const tenon_dataset *data,
+                         const tenon_prune_options *options, tenon_quantized **out,
+                         tenon_error *error) {
+  Diag d;
+  tenon_prune_options o = {0};
+  diag_init(&d);
+  if (out) *out = NULL;
+  if (!out || !model) return api_missing(out ? "model" : "place for the result", error);
+  if (options && !api_take_options(&o, sizeof o, options, sizeof o))
+    return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof o));
+  QuantizeCall c = {.data = data,
+                    .d = &d,
+                    .pattern = o.pattern ? o.pattern : "auto",
+                    .zeros = o.zeros,
+                    .o = {.budget = o.budget,
+                          .metric = o.metric,
+                          .keep = o.keep,
+                          .nkeep = o.nkeep,
+                          .target = o.target,
+                          .threads = o.threads,
+                          .labels = o.labels,
+                          .seed = o.seed,
+                          .allow_slower = o.allow_slower,
+                          .progress = o.progress,
+                          .user = o.user}};
+  return run_call(model, &c, out, error);
 }
 
 // ---- the result ----
@@ -164,7 +204,7 @@ tenon_status tenon_quantized_save(const tenon_quantized *q, const char *path, te
   if (q->result.verdict != QUANTIZE_WRITTEN)
     return api_error(error, &d,
                      fail(&d, TENON_EINVAL, (Where){.file = path}, "nothing is written: %s",
-                          q->result.verdict == QUANTIZE_SLOWER ? "the quantised model is not faster"
+                          q->result.verdict == QUANTIZE_SLOWER ? "the model is not faster"
                                                                : "the limit is not met"));
   Trap t;
   arena_init(&a);

@@ -312,15 +312,18 @@ static void split(Dataset *s) {
   s->of[PARTS - 1] = n - sum;
 }
 
+// With fewer a part of the split would have none.
+enum { LEAST_SAMPLES = 4 };
+
 static tenon_status take_samples(Dataset *s, Diag *d) {
   for (int64_t i = 0; i < s->set.n; i++)
     for (int64_t row = 0; row < (s->set.v[i].n < 0 ? 1 : s->set.v[i].n); row++)
       TRY(add_sample(s, i, row, d));
   split(s);
-  if (s->sample.n < PARTS)
+  if (s->sample.n < LEAST_SAMPLES)
     return fail(d, TENON_EINVAL, NOWHERE,
-                "%lld different samples: at least 4 are needed, to calibrate, search and certify",
-                (long long)s->sample.n);
+                "%lld different samples: at least %d are needed, to calibrate, search and certify",
+                (long long)s->sample.n, LEAST_SAMPLES);
   return TENON_OK;
 }
 

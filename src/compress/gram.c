@@ -11,13 +11,19 @@ static int64_t bytes_of(const GramTensor *t) {
   return t->n * t->n * (int64_t)(sizeof(double) + sizeof(float));
 }
 
-static Node *product(Graph *g, const GramTensor *t) {
+static Node *own_product(Graph *g, const GramTensor *t) {
   Node *x = (Node *)(uintptr_t)t->node;
   int64_t perm[MAX_RANK], rank = type_of(x)->rank;
   for (int64_t k = 0; k < rank; k++) perm[k] = k == 0 ? 0 : k + 1 < rank ? k + 1 : 1;
   if (t->channels_first) x = transpose_to(g, x, (int)rank, perm);
   if (rank != 2) x = N(g, reshape, x, node_i64s(g, 2, (int64_t[]){-1, t->n}));
   return N(g, mat_mul, transpose_to(g, x, 2, (int64_t[]){1, 0}), x);
+}
+
+static Node *product(Graph *g, const GramTensor *t) {
+  Node *sum = own_product(g, t);
+  while ((t = t->also)) sum = N(g, add, sum, own_product(g, t));
+  return sum;
 }
 
 static Body *with_products(Graph *g, const GramList *l, int64_t from, int64_t to, Arena *a) {

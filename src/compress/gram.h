@@ -8,12 +8,14 @@
 
 #include "compress/observe.h"
 
-typedef struct GramTensor {
+typedef struct GramTensor GramTensor;
+struct GramTensor {
   const Node *node;     // its last axis has a constant size
   bool channels_first;  // axis 1 has it instead
   int64_t n;
-  double *h;  // [n][n] while its pass lasts
-} GramTensor;
+  double *h;               // [n][n] while its pass lasts
+  const GramTensor *also;  // another tensor, whose products are added; NULL: none
+};
 typedef VEC(GramTensor) GramList;
 
 enum { GRAM_DEEPEST = 16384 };

@@ -13,6 +13,8 @@ typedef struct Prune {
   Diag *diag;
   LayerPrice *price;  // by group
   PruneFigures *figures;
+  int64_t *leader;  // by group: the first with the same weights
+  int64_t *gram;    // by leader: its H in the list
   DimBinding sizes;
 } Prune;
 
@@ -53,7 +55,6 @@ static const char *no_kernel(const Prune *p, const QuantGroup *q) {
 }
 
 static tenon_status price_group(Prune *p, PriceList *list, int64_t i) {
-  static const double GAIN = 0.9;
   QuantGroup *q = &p->t->groups->v[i];
   const LayerPrice *l;
   int64_t bytes;
@@ -73,10 +74,41 @@ static tenon_status price_group(Prune *p, PriceList *list, int64_t i) {
   ns[CHOICE_F32] = l->ns[0];
   ns[CHOICE_VECTOR50] = l->ns[1];
   ns[CHOICE_VECTOR75] = l->ns[2];
-  double now = p->t->zeros == 50 ? l->ns[1] : l->ns[2];
-  if (now <= GAIN * l->ns[0] || p->t->any_speed) return TENON_OK;
-  q->kept = str_printf(p->arena, "since it would take %.2f of its time", now / l->ns[0]);
   return TENON_OK;
+}
+
+// Layers that share their weights are pruned together or not at all.
+static void judge_group(Prune *p, int64_t leader) {
+  static const double GAIN = 0.9;
+  const PruneTask *t = p->t;
+  GroupList *l = t->groups;
+  Choice c = t->zeros == 50 ? CHOICE_VECTOR50 : CHOICE_VECTOR75;
+  const char *why = NULL, *name = NULL;
+  double dense = 0, now = 0;
+  for (int64_t i = leader; i < l->n; i++) {
+    if (p->leader[i] != leader) continue;
+    if (l->v[i].kept && !name) name = l->v[i].name;
+    dense += p->figures[i].ns[CHOICE_F32];
+    now += p->figures[i].ns[c];
+  }
+  if (name)
+    why = str_printf(p->arena, "since %s, which has the same weights, does", name);
+  else if (t->pattern != PRUNE_FOURS && now > GAIN * dense && !t->any_speed)
+    why = str_printf(p->arena, "since it would take %.2f of its time", now / dense);
+  for (int64_t i = leader; i < l->n && why; i++)
+    if (p->leader[i] == leader && !l->v[i].kept) l->v[i].kept = why;
+}
+
+static void find_leaders(Prune *p) {
+  const GroupList *l = p->t->groups;
+  p->leader = arena_array(p->arena, int64_t, MAX(l->n, 1));
+  for (int64_t i = 0; i < l->n; i++) {
+    int64_t k = 0;
+    while (l->v[k].node->src[1] != l->v[i].node->src[1] ||
+           l->v[k].shape.axis != l->v[i].shape.axis || l->v[k].shape.inputs != l->v[i].shape.inputs)
+      k++;
+    p->leader[i] = k;
+  }
 }
 
 // ---- weights ----
@@ -105,42 +137,65 @@ static tenon_status make_group(Prune *p, int64_t i, const double *h) {
   return t->zeros != 50 ? make_weights(p, i, CHOICE_VECTOR75, h) : TENON_OK;
 }
 
-static bool same_input(const GramTensor *x, const QuantGroup *q) {
-  return x->node == q->node->src[0] && x->channels_first == (q->node->op == OP_conv);
-}
-
 static void clear(Arena *scratch) {
   if (scratch->head) arena_deinit(scratch);
   arena_init(scratch);
+}
+
+// The H of a leader: that of its input, to which those of the others with its weights are added.
+// Layers that read the same tensor have one together.
+static void find_gram(Prune *p, int64_t leader, GramList *grams) {
+  const GroupList *l = p->t->groups;
+  GramTensor x = {0};
+  for (int64_t i = l->n; i-- > leader;) {
+    const QuantGroup *q = &l->v[i];
+    if (p->leader[i] != leader) continue;
+    GramTensor one = {
+        .node = q->node->src[0], .channels_first = q->node->op == OP_conv, .n = q->shape.inputs};
+    if (x.node) {
+      GramTensor *also = arena_new(p->arena, GramTensor);
+      *also = x;
+      one.also = also;
+    }
+    x = one;
+  }
+  for (int64_t k = 0; k < grams->n; k++) {
+    const GramTensor *g = &grams->v[k];
+    if (x.also || g->also || g->node != x.node || g->channels_first != x.channels_first) continue;
+    p->gram[leader] = k;
+    return;
+  }
+  p->gram[leader] = grams->n;
+  vec_push(p->arena, grams, x);
 }
 
 static tenon_status all_weights(Prune *p) {
   const PruneTask *t = p->t;
   const GroupList *l = t->groups;
   GramList grams = {0};
-  for (int64_t i = 0; i < l->n; i++) {
-    bool known = l->v[i].kept != NULL;
-    for (int64_t k = 0; k < grams.n && !known; k++) known = same_input(&grams.v[k], &l->v[i]);
-    if (known) continue;
-    GramTensor x = {.node = l->v[i].node->src[0],
-                    .channels_first = l->v[i].node->op == OP_conv,
-                    .n = l->v[i].shape.inputs};
-    vec_push(p->arena, &grams, x);
-  }
+  p->gram = arena_array(p->arena, int64_t, MAX(l->n, 1));
+  for (int64_t i = 0; i < l->n; i++)
+    if (!l->v[i].kept && p->leader[i] == i) find_gram(p, i, &grams);
   t->g->main = t->base;
   for (int64_t from = 0, to; from < grams.n; from = to) {
     clear(t->scratch);
     TRY(gram_pass(t->g, t->data, &t->observe, &grams, from, &to, t->scratch, p->arena, p->diag));
-    for (int64_t k = from; k < to; k++)
-      for (int64_t i = 0; i < l->n; i++)
-        if (!l->v[i].kept && same_input(&grams.v[k], &l->v[i])) TRY(make_group(p, i, grams.v[k].h));
+    for (int64_t i = 0; i < l->n; i++) {
+      if (l->v[i].kept || p->leader[i] != i || p->gram[i] < from || p->gram[i] >= to) continue;
+      TRY(make_group(p, i, grams.v[p->gram[i]].h));
+    }
     for (int64_t k = from; k < to; k++) grams.v[k].h = NULL;
+  }
+  for (int64_t i = 0; i < l->n; i++) {
+    t->weights[i] = t->weights[p->leader[i]];
+    memcpy(p->figures[i].error, p->figures[p->leader[i]].error, sizeof p->figures[i].error);
   }
   clear(t->scratch);
   return TENON_OK;
 }
 
-tenon_status prune_layers(const PruneTask *t, Arena *a, Diag *d, PruneFigures **out) {
+tenon_status prune_layers(const PruneTask *t, Arena *a, Diag *d, PruneFigures **out,
+                          const int64_t **out_leader) {
   Prune p = {.t = t, .arena = a, .diag = d};
   PriceList prices = {0};
   int64_t n = t->groups->n;
@@ -151,7 +206,11 @@ tenon_status prune_layers(const PruneTask *t, Arena *a, Diag *d, PruneFigures **
     TRY(watch_step(t->observe.run.watch, d, "price", t->groups->v[i].name, i, n));
     TRY(price_group(&p, &prices, i));
   }
+  find_leaders(&p);
+  for (int64_t i = 0; i < n; i++)
+    if (p.leader[i] == i) judge_group(&p, i);
   TRY(all_weights(&p));
+  *out_leader = p.leader;
   Choice c = t->pattern == PRUNE_FOURS ? CHOICE_FOURS
              : t->zeros == 50          ? CHOICE_VECTOR50
                                        : CHOICE_VECTOR75;
@@ -177,39 +236,65 @@ static int by_ratio(const void *a, const void *b) {
                               : (x->to > y->to) - (x->to < y->to);
 }
 
-static double ratio_of(const PruneFigures *f, Choice from, Choice to) {
-  double gain = f->ns[from] - f->ns[to];
-  return gain > 0 ? (f->error[to] - f->error[from]) / gain : INFINITY;
+// Of a group and those with its weights.
+typedef struct Steps {
+  const GroupList *groups;
+  const PruneFigures *f;
+  const int64_t *leader;
+  StepList list;
+} Steps;
+
+static double ratio_of(const Steps *s, int64_t leader, Choice from, Choice to) {
+  double gain = 0, loss = s->f[leader].error[to] - s->f[leader].error[from];
+  for (int64_t i = leader; i < s->groups->n; i++)
+    if (s->leader[i] == leader) gain += s->f[i].ns[from] - s->f[i].ns[to];
+  return gain > 0 ? loss / gain : INFINITY;
 }
 
 // Steps along the lower hull of each group's choices, so that a prefix of them is a set of choices.
-static void find_steps(const GroupList *l, const PruneFigures *f, Arena *a, StepList *out) {
-  for (int64_t i = 0; i < l->n; i++) {
-    if (l->v[i].kept) continue;
-    double half = ratio_of(&f[i], CHOICE_F32, CHOICE_VECTOR50);
-    double more = ratio_of(&f[i], CHOICE_VECTOR50, CHOICE_VECTOR75);
-    double both = ratio_of(&f[i], CHOICE_F32, CHOICE_VECTOR75);
+static void find_steps(Steps *s, Arena *a) {
+  for (int64_t i = 0; i < s->groups->n; i++) {
+    if (s->groups->v[i].kept || s->leader[i] != i) continue;
+    double half = ratio_of(s, i, CHOICE_F32, CHOICE_VECTOR50);
+    double more = ratio_of(s, i, CHOICE_VECTOR50, CHOICE_VECTOR75);
+    double both = ratio_of(s, i, CHOICE_F32, CHOICE_VECTOR75);
     bool hull = half <= both;
-    if (hull && half < INFINITY) vec_push(a, out, ((Step){i, CHOICE_VECTOR50, half}));
+    if (hull && half < INFINITY) vec_push(a, &s->list, ((Step){i, CHOICE_VECTOR50, half}));
     if (hull ? more < INFINITY : both < INFINITY)
-      vec_push(a, out, ((Step){i, CHOICE_VECTOR75, hull ? more : both}));
+      vec_push(a, &s->list, ((Step){i, CHOICE_VECTOR75, hull ? more : both}));
   }
-  if (out->n) qsort(out->v, (size_t)out->n, sizeof *out->v, by_ratio);
+  if (s->list.n) qsort(s->list.v, (size_t)s->list.n, sizeof *s->list.v, by_ratio);
 }
 
-static void take_steps(GroupList *l, const StepList *s, int64_t n) {
+static void take_steps(GroupList *l, const Steps *s, int64_t n) {
   for (int64_t i = 0; i < l->n; i++) l->v[i].choice = CHOICE_F32;
-  for (int64_t i = 0; i < n; i++) l->v[s->v[i].group].choice = s->v[i].to;
+  for (int64_t i = 0; i < n; i++) l->v[s->list.v[i].group].choice = s->list.v[i].to;
+  for (int64_t i = 0; i < l->n; i++) l->v[i].choice = l->v[s->leader[i]].choice;
 }
 
-tenon_status prune_search(const SearchTask *t, const PruneFigures *f, Arena *a, Diag *d,
-                          SearchResult *out) {
-  StepList steps = {0};
+// Errors of the model's results in the place of the layers': what half of the zeros adds, by coded
+// runs.  More of them add more as they do in the layer.
+static tenon_status measure_errors(const SearchTask *t, const int64_t *leader, PruneFigures *f,
+                                   Arena *a, Diag *d, SearchResult *out) {
+  double *error = arena_array(a, double, MAX(t->groups->n, 1));
+  TRY(search_errors(t, CHOICE_VECTOR50, leader, a, d, out, error));
+  for (int64_t i = 0; i < t->groups->n; i++) {
+    double half = f[i].error[CHOICE_VECTOR50], more = f[i].error[CHOICE_VECTOR75];
+    f[i].error[CHOICE_VECTOR50] = error[i];
+    f[i].error[CHOICE_VECTOR75] = half > 0 ? error[i] * more / half : error[i] + more;
+  }
+  return TENON_OK;
+}
+
+tenon_status prune_search(const SearchTask *t, PruneFigures *f, const int64_t *leader, Arena *a,
+                          Diag *d, SearchResult *out) {
+  Steps steps = {.groups = t->groups, .f = f, .leader = leader};
   *out = (SearchResult){.best = -1};
-  find_steps(t->groups, f, a, &steps);
-  int64_t will = 0, not = steps.n + 1;  // so many steps
+  TRY(measure_errors(t, leader, f, a, d, out));
+  find_steps(&steps, a);
+  int64_t will = 0, not = steps.list.n + 1;  // so many steps
   for (int round = 0; round < SEARCH_ROUNDS && not -will > 1; round++) {
-    int64_t at = round ? will + (not -will) / 2 : steps.n;
+    int64_t at = round ? will + (not -will) / 2 : steps.list.n;
     bool likely;
     take_steps(t->groups, &steps, at);
     TRY(search_judge(t, a, d, out, &likely));

@@ -27,14 +27,17 @@ typedef struct PruneTask {
 
 // Figures of each group that may be pruned: its loss and time as choices have it.
 typedef struct PruneFigures {
-  double ns[CHOICES], error[CHOICES];  // error: share of the layer's result
+  double ns[CHOICES];
+  double error[CHOICES];  // share of the layer's result; behind a search what the model's gets
 } PruneFigures;
 
 // Prices, and weights in `a`.  Groups have the choice that was asked for, or that of most zeros.
-MUST_USE tenon_status prune_layers(const PruneTask *t, Arena *a, Diag *d, PruneFigures **out);
+// *out_leader: by group, the first with the same weights, which they are pruned with.
+MUST_USE tenon_status prune_layers(const PruneTask *t, Arena *a, Diag *d, PruneFigures **out,
+                                   const int64_t **out_leader);
 // Choices of the groups under the search's budget; SearchTask as search_choices has it.
-MUST_USE tenon_status prune_search(const SearchTask *t, const PruneFigures *f, Arena *a, Diag *d,
-                                   SearchResult *out);
+MUST_USE tenon_status prune_search(const SearchTask *t, PruneFigures *f, const int64_t *leader,
+                                   Arena *a, Diag *d, SearchResult *out);
 // Each group's figures, for the certificate.
 void prune_figures(GroupList *l, const PruneFigures *f);
 

@@ -14,8 +14,16 @@
 #include "eval/scalar.h"
 #include "ir/opinfo.h"
 #include "ir/pass.h"
+#include "ir/rule.h"
 
 #include <math.h>
+
+// A constant, and what was made of it: nodes that share it, as layers that are there twice do,
+// share that too where the bytes are the same.
+typedef struct MadeConst {
+  const Node *from;
+  Node *to;
+} MadeConst;
 
 typedef struct Rewrite {
   Graph *g;
@@ -24,6 +32,7 @@ typedef struct Rewrite {
   const StatsList *stats;
   const RewriteOptions *o;
   Node **floats;  // by old id: an 8-bit tensor as floats, once some reader asked
+  VEC(MadeConst) made;
   Arena *arena;
   Diag *diag;
   tenon_status status;
@@ -60,6 +69,24 @@ static float activation_scale(const Rewrite *r, const Node *x) {
 
 // ---- constants ----
 
+// A constant of `bytes` bytes from mem_alloc in the place of `from`, or the same one again.
+static Node *share_const(Rewrite *r, const Node *from, DType t, int rank, const int64_t *dims,
+                         void *take, int64_t bytes, const char *name) {
+  Node *c = node_const_take(r->g, t, rank, dims, take, bytes, name);
+  const void *x, *y;
+  if (graph_status(r->g)) return c;
+  for (int64_t i = 0; i < r->made.n; i++) {
+    const MadeConst *m = &r->made.v[i];
+    if (m->from != from || !same_type(m->to, c)) continue;
+    r->status = const_bytes(r->g, m->to, &x, r->diag);
+    if (!r->status) r->status = const_bytes(r->g, c, &y, r->diag);
+    if (r->status) return c;
+    if (!memcmp(x, y, (size_t)c->data->bytes)) return m->to;
+  }
+  vec_push(r->arena, &r->made, ((MadeConst){from, c}));
+  return c;
+}
+
 static Node *dequantized(Rewrite *r, Node *bytes, const float *scale, int64_t n, int axis,
                          DType zero, const char *name) {
   Graph *g = r->g;
@@ -78,7 +105,8 @@ static Node *weight_bytes(Rewrite *r, const QuantGroup *q, QuantWeights *w) {
   const Type *t = type_of(q->node->src[1]);
   int64_t dims[MAX_RANK];
   for (int k = 0; k < t->rank; k++) dims[k] = t->dims[k]->value;
-  return node_const_take(r->g, DT_I8, t->rank, dims, w->value, w->n, named(r, q->node, "weight"));
+  return share_const(r, q->node->src[1], DT_I8, t->rank, dims, w->value, w->n,
+                     named(r, q->node, "weight"));
 }
 
 static Node *weight_node(Rewrite *r, const QuantGroup *q, Node *bytes, const float *scale) {
@@ -208,7 +236,8 @@ static Node *columns_of(Rewrite *r, const QuantGroup *q, const Node *bytes) {
   if (!to) trap_raise(TENON_ENOMEM, "out of memory");
   for (int64_t o = 0; o < s->outputs; o++)
     for (int64_t i = 0; i < s->inputs; i++) to[i * s->outputs + o] = from[o * s->inputs + i];
-  return node_const_take(r->g, DT_I8, 2, dims, to, MAX(n, 1), named(r, q->node, "weight"));
+  return share_const(r, q->node->src[1], DT_I8, 2, dims, to, MAX(n, 1),
+                     named(r, q->node, "weight"));
 }
 
 // DynamicQuantizeLinear, MatMulInteger, and the sums times both scales.
@@ -260,7 +289,7 @@ static tenon_status narrow_const(Rewrite *r, const Node *c, DType t, const char 
     double v = (double)((const float *)bytes)[i];
     store_f64(t, to, i, 1, &v);
   }
-  *out = node_const_take(r->g, t, type->rank, dims, to, MAX(room, 1), name);
+  *out = share_const(r, c, t, type->rank, dims, to, MAX(room, 1), name);
   return graph_status(r->g);
 }
 
@@ -291,8 +320,8 @@ static tenon_status prune_weights(Rewrite *r, const QuantGroup *q, Node *now, No
   for (int64_t o = 0; o < s->outputs && s->axis; o++)
     for (int64_t i = 0; i < s->inputs; i++) to[i * s->outputs + o] = from[o * s->inputs + i];
   Node *src[3] = {now->src[0], NULL, now->nsrc > 2 ? now->src[2] : NULL};
-  src[1] =
-      node_const_take(r->g, DT_F32, t->rank, dims, to, MAX(bytes, 1), named(r, q->node, "pruned"));
+  src[1] = share_const(r, q->node->src[1], DT_F32, t->rank, dims, to, MAX(bytes, 1),
+                       named(r, q->node, "pruned"));
   *out = node_new(r->g, now->op, (int)now->nsrc, src, now->attrs, 1, now->name);
   return graph_status(r->g);
 }

@@ -46,8 +46,9 @@ static tenon_status open_choices(const SearchTask *t, Diag *d) {
 
 // ---- coded runs ----
 
+enum { CODED_SAMPLES = 24 };
+
 static tenon_status coded_run(Search *s, int64_t number, CodedRun *out) {
-  enum { SAMPLES = 24 };
   static const double ENOUGH = 3e8;
   GroupList *l = s->t->groups;
   TimePair time;
@@ -56,8 +57,8 @@ static tenon_status coded_run(Search *s, int64_t number, CodedRun *out) {
   set_choices(s, on);
   TRY(open_choices(s->t, s->diag));
   for (int64_t i = 0; i < s->problem.n; i++) on[i] = l->v[s->group[i]].choice == CHOICE_INT8;
-  TRY(evaluate_error(s->t->want, s->t->got, s->t->data, PART_SEARCH, SAMPLES, s->t->scores, s->diag,
-                     &out->error));
+  TRY(evaluate_error(s->t->want, s->t->got, s->t->data, PART_SEARCH, CODED_SAMPLES, s->t->scores,
+                     s->diag, &out->error));
   TRY(evaluate_time(s->t->want, s->t->got, s->t->data, PART_SEARCH, ENOUGH, s->diag, &time));
   out->on = on;
   out->ns = time.ratio;
@@ -82,6 +83,36 @@ static tenon_status learn(Search *s) {
   choose_fit(&s->problem, &runs, s->noise_ns, s->arena, &s->model);
   for (int64_t i = 0; s->t->any_speed && i < s->problem.n; i++)
     s->model.ns[i] = fmin(s->model.ns[i], -LITTLE * s->float_ns * s->problem.work[i]);
+  return TENON_OK;
+}
+
+tenon_status search_errors(const SearchTask *t, Choice c, const int64_t *leader, Arena *a, Diag *d,
+                           SearchResult *out, double *error) {
+  GroupList *l = t->groups;
+  CodedRuns runs = {0};
+  ChooseModel model;
+  VEC(int64_t) number = {0};
+  for (int64_t i = 0; i < l->n; i++) {
+    error[i] = 0;
+    if (!l->v[i].kept && leader[i] == i) vec_push(a, &number, i);
+  }
+  ChooseProblem p = {.n = number.n, .work = arena_array(a, double, MAX(number.n, 1))};
+  for (int64_t r = 0; p.n && r < choose_runs(p.n); r++) {
+    CodedRun run = {0};
+    bool *on = arena_array(a, bool, p.n), *has = arena_array(a, bool, l->n);
+    TRY(watch_step(t->run.watch, d, stage, "coded run", r, choose_runs(p.n) + SEARCH_ROUNDS));
+    choose_pattern(r, p.n, on);
+    for (int64_t i = 0; i < p.n; i++) has[number.v[i]] = on[i];
+    for (int64_t i = 0; i < l->n; i++) l->v[i].choice = has[leader[i]] ? c : CHOICE_F32;
+    TRY(open_choices(t, d));
+    TRY(evaluate_error(t->want, t->got, t->data, PART_SEARCH, CODED_SAMPLES, t->scores, d,
+                       &run.error));
+    run.on = on;
+    vec_push(a, &runs, run);
+  }
+  out->runs = runs.n;
+  choose_fit(&p, &runs, 1, a, &model);
+  for (int64_t i = 0; i < p.n; i++) error[number.v[i]] = model.error[i];
   return TENON_OK;
 }
 

@@ -51,6 +51,12 @@ MUST_USE tenon_status search_judge(const SearchTask *t, Arena *a, Diag *d, Searc
 // The fastest likely point, else the likeliest that changes anything; -1: none.
 int64_t search_best(const SearchResult *r);
 
+// What each group adds to the error when it has the choice, by coded runs: by group, 0 for those
+// that are kept.  Groups whose weights another has before them go with it: `leader` is its number,
+// or their own.
+MUST_USE tenon_status search_errors(const SearchTask *t, Choice c, const int64_t *leader, Arena *a,
+                                    Diag *d, SearchResult *out, double *error);
+
 // Leaves the best choices, and each group's figures, in the groups; where none meets the limit
 // those with the best bound.  ECANCELLED by the watch.
 MUST_USE tenon_status search_choices(const SearchTask *t, Arena *a, Diag *d, SearchResult *out);

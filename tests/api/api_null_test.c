@@ -503,6 +503,12 @@ static void rows_of_quantisation(const Handles *h) {
   TELLS(TENON_EINVAL, tenon_quantize, options, h->model, &data, NULL, &q, &error);
   TELLS(TENON_EINVAL, tenon_quantize, out, h->model, &data, &o, NULL, &error);
   QUIET(TENON_EINVAL, tenon_quantize, h->model, &data, &o, &q, NULL);
+  tenon_prune_options p = {.struct_size = sizeof p, .target = "ref"};
+  TELLS(TENON_EINVAL, tenon_prune, model, NULL, &data, &p, &q, &error);
+  TELLS(TENON_EINVAL, tenon_prune, data, h->model, NULL, &p, &q, &error);
+  TELLS(TENON_EINVAL, tenon_prune, options, h->model, &data, NULL, &q, &error);
+  TELLS(TENON_EINVAL, tenon_prune, out, h->model, &data, &p, NULL, &error);
+  QUIET(TENON_EINVAL, tenon_prune, h->model, &data, &p, &q, NULL);
   NOTHING(tenon_quantized_describe, quantized, NULL, &info);
   NOTHING(tenon_quantized_describe, out, NULL, NULL);
   TELLS(TENON_EINVAL, tenon_quantized_save, quantized, NULL, "x", &error);

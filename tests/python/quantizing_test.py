@@ -1,4 +1,4 @@
-"""quantizing_test.py -- tenon.quantize: forms of samples, the certificate, what is written, and errors."""
+"""quantizing_test.py -- tenon.quantize and tenon.prune: forms of samples, the certificate, what is written, and errors."""
 import json, os, tempfile, unittest
 
 import numpy as np
@@ -76,6 +76,8 @@ class Quantize(unittest.TestCase):
         wrong("needs 299 different samples", {"image": X}, budget="agreement>=99%")
         wrong("lacks the input", [{"picture": X[0]}])
         wrong("blocks of 48", {"image": X}, to="w4", block=48)
+        wrong("no migration 'smoth'", {"image": X}, migrate="smoth")
+        wrong("awq is not for int8", {"image": X}, migrate="awq")
 
     def test_what_an_iterable_raises_goes_on(self):
         def broken():
@@ -89,6 +91,44 @@ class Quantize(unittest.TestCase):
         quantize({"image": X}, progress=lambda p: seen.append(p.stage) and None)
         self.assertIn("calibrate", seen)
         with self.assertRaises(tenon.CancelledError): quantize({"image": X}, progress=lambda p: p.stage == "calibrate")
+
+
+class Prune(unittest.TestCase):
+    def test_two_of_four(self):
+        p = tenon.prune(DIGITS, {"image": X}, pattern="2:4", allow_slower=True, metric="rms")
+        self.assertEqual((p.verdict, p.quantized, p.contractions, p.metric), ("made", 2, 2, "rms"))
+        self.assertEqual([l["choice"] for l in p.certificate["layers"]], ["2:4", "2:4"])
+        self.assertIn("Pruning", p.report)
+        with tempfile.TemporaryDirectory() as folder:
+            p.save(os.path.join(folder, "p.onnx"))
+            y = tenon.compile(os.path.join(folder, "p.onnx"))(X[:5])
+        error = np.linalg.norm(y - tenon.compile(DIGITS)(X[:5]))
+        self.assertTrue(0 < error < 1.5, error)
+
+    def test_options(self):
+        kept = tenon.prune(DIGITS, list(X), pattern="2:4", keep=["log*"], allow_slower=True)
+        self.assertEqual(kept.quantized, 1)
+        slow = tenon.prune(DIGITS, list(X), pattern="2:4")  # no kernel leaves such zeros out
+        self.assertEqual((slow.verdict, slow.quantized), ("slower", 0))
+        with self.assertRaisesRegex(tenon.InvalidError, "not faster"): slow.save("nowhere.onnx")
+        missed = tenon.prune(DIGITS, list(X), pattern="2:4", budget="rms<=0.0001%", allow_slower=True)
+        self.assertEqual(missed.verdict, "missed")
+
+    def test_errors(self):
+        def wrong(says, data=None, **more):
+            with self.assertRaisesRegex(tenon.TenonError, says): tenon.prune(DIGITS, data, **more)
+
+        wrong("pruning needs samples")
+        wrong("no pattern 'fours'", list(X), pattern="fours")
+        wrong("50 or 75", list(X), zeros=60)
+        wrong("at least 4", list(X[:3]))
+
+    def test_what_an_iterable_raises_goes_on(self):
+        def broken():
+            yield X[0]
+            raise KeyError("the disk is gone")
+
+        with self.assertRaisesRegex(KeyError, "the disk is gone"): tenon.prune(DIGITS, broken())
 
 
 if __name__ == "__main__":

@@ -30,13 +30,16 @@ def expect(what, args, status, says="", absent=None):
     return text
 
 
-def network(path):
+def network(path, repeats=1):
     """Two layers that gain, and one of few columns that does not; inputs lie near a plane of FACTORS dimensions."""
     rng = np.random.default_rng(1)
     weights = {"w1": (WIDE, HIDDEN), "w2": (HIDDEN, HIDDEN), "w3": (HIDDEN, CLASSES)}
     init = [numpy_helper.from_array((rng.standard_normal(s) / np.sqrt(s[0])).astype(np.float32), n) for n, s in weights.items()]
     nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"], "first"), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("MatMul", ["b", "w2"], ["c"], "second"),
              helper.make_node("Relu", ["c"], ["d"]), helper.make_node("MatMul", ["d", "w3"], ["y"], "last")]
+    for i in range(1, repeats):  # the second layer once more, with the weights that it has
+        nodes[-1:-1] = [helper.make_node("MatMul", [nodes[-2].output[0], "w2"], [f"c{i}"], f"second{i}"), helper.make_node("Relu", [f"c{i}"], [f"d{i}"])]
+        nodes[-1].input[0] = f"d{i}"
     tensor = lambda n, k: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", k])
     graph = helper.make_graph(nodes, "net", [tensor("x", WIDE)], [tensor("y", CLASSES)], init)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
@@ -73,8 +76,30 @@ def budgets():
     text = expect("a limit", [*PRUNE, "--data", "d.npz", "--budget", "rms<=60%", "-o", "b.onnx", "--report", "b.html"], 0, "taken")
     c = json.load(open("b.onnx.certificate.json"))
     check("the bound meets it", c["bound"] <= 0.6, text)
+    check("coded runs", "search: 4 coded runs" in text or "search: 8 coded runs" in text, text)
+    shares = [l["error-share"] for l in c["layers"] if l["choice"] != "f32"]
+    check("shares of the error", shares and abs(sum(shares) - 1) < 1e-6, c["layers"])
     check("report", "Pruning of" in open("b.html").read())
     expect("no choice meets it", [*PRUNE, "--data", "d.npz", "--budget", "rms<=0.0001%", "-o", "n.onnx"], 3, "no choice meets", "n.onnx")
+
+
+def shared():
+    """Two layers with the same weights: pruned once, for the inputs of both, and written once."""
+    x = network("shared.onnx", 3)
+    np.savez("s.npz", x=x)
+    text = expect("shared weights", ["prune", "shared.onnx", "--threads", "1", "--data", "s.npz", "-o", "t.onnx", "--allow-slower"], 0, "pruned (auto)")
+    w = weights("t.onnx")
+    check("shared: the same zeros", np.array_equal(w["second"], w["second1"]) and (w["second"] == 0).mean() > 0.4, text)
+    size = os.path.getsize("t.onnx") / os.path.getsize("shared.onnx")
+    check("shared: written once", size < 1.02, size)
+    # Weights for the inputs of both lose less on both than those for one alone.
+    certificate = json.load(open("t.onnx.certificate.json"))
+    check("shared: certificate", [l["choice"] for l in certificate["layers"]] == ["vector-50"] * 5, certificate["layers"])
+    expect("shared: one is kept", ["prune", "shared.onnx", "--threads", "1", "--data", "s.npz", "-o", "u.onnx", "--allow-slower", "--keep", "second1"], 0,
+           "second stays dense since second1, which has the same weights, does")
+    expect("shared: a search", ["prune", "shared.onnx", "--threads", "1", "--data", "s.npz", "-o", "v.onnx", "--allow-slower", "--budget", "rms<=95%"], 0, "coded runs")
+    w = weights("v.onnx")
+    check("shared: a search takes both or none", np.array_equal(w["second"], w["second1"]))
 
 
 def explained():
@@ -112,6 +137,8 @@ def bad_input():
     expect("2:4 has half", [*PRUNE, "--data", "d.npz", "--zeros", "75", "--pattern", "2:4", "-o", "x.onnx"], 2, "50 or 75", "x.onnx")
     expect("too few samples", [*PRUNE, "--data", "few.npz", "--budget", "agreement>=99%", "-o", "x.onnx"], 2, "997", "x.onnx")
     expect("no gain", [*PRUNE, "--data", "d.npz", "--pattern", "2:4", "-o", "x.onnx"], 1, "second stays dense since no kernel", "x.onnx")
+    np.savez("three.npz", x=X[:3])
+    expect("three samples", [*PRUNE, "--data", "three.npz", "-o", "x.onnx"], 1, "at least 4", "x.onnx")
     bad = X.copy()
     bad[3, 5] = np.nan
     np.savez("nan.npz", x=bad)
@@ -126,6 +153,7 @@ with tempfile.TemporaryDirectory() as folder:
     np.savez("few.npz", x=X[:50])
     results()
     budgets()
+    shared()
     explained()
     drawn()
     outputs()

@@ -166,6 +166,25 @@ def migration():
     expect("no samples to move by", [*QUANTIZE, "--to", "w8", "--migrate", "awq", "-o", "none.onnx"], 2, "awq needs samples", "none.onnx")
 
 
+def shared():
+    """Layers that share their weights still share them when they are quantised."""
+    try: import onnx
+    except ImportError: return
+    helper, rng = onnx.helper, np.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32) / 8, "w")]
+    nodes, at = [], "x"
+    for i in range(4):
+        nodes += [helper.make_node("MatMul", [at, "w"], [f"m{i}"], f"m{i}"), helper.make_node("Relu", [f"m{i}"], [f"r{i}"])]
+        at = f"r{i}"
+    value = lambda n: helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", 64])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [value("x")], [value(at)], weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "shared.onnx")
+    np.savez("shared.npz", x=rng.standard_normal((200, 64)).astype(np.float32))
+    for to, most in (("int8", 0.4), ("int8-dynamic", 0.4), ("w8", 0.35), ("f16", 0.6)):
+        expect(f"shared {to}", ["quantize", "shared.onnx", "--data", "shared.npz", "--to", to, "--migrate", "none", "--no-correction", "--allow-slower", "--force", "-o", "s.onnx"], 0, "4 of 4")
+        size = os.path.getsize("s.onnx") / os.path.getsize("shared.onnx")
+        check(f"shared {to}: written once", size < most, size)
+
+
 def statistics():
     expect("statistics kept", [*QUANTIZE, "--data", "d.npz", "-o", "s.onnx", "--stats", "s.npz"], 0)
     expect("statistics used", [*QUANTIZE, "--data", "d.npz", "-o", "t.onnx", "--stats", "s.npz"], 0)
@@ -252,7 +271,9 @@ def bad_input():
     bad("type", 1, "f64", image=X.astype(np.float64))
     bad("name", 1, "did you mean 'image'", imag=X)
     bad("few", 2, "299 different samples to certify, so 997 in all", "--budget", "agreement>=99%", image=X[:100])
-    bad("three", 1, "at least 4", image=X[:2])
+    bad("two", 1, "at least 4", image=X[:2])
+    bad("three", 1, "at least 4", image=X[:3])
+    expect("four", [*QUANTIZE, "--data", "four.npz", "-o", "four.onnx"], 0, "1 calibrate, 1 search, 2 certify")
     bad("budget's text", 2, "is no limit", "--budget", "agreement=99", image=X)
     bad("labels", 2, "--labels", "--metric", "accuracy", image=X)
     bad("missed", 3, "does not meet", "--budget", "rms<=0.00001", image=X)
@@ -324,7 +345,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         np.savez("d.npz", image=X)
-        for part in results, choices, migration, statistics, search, tampering, bad_input, stopped, other_runtime: part()
+        np.savez("four.npz", image=X[:4])
+        for part in results, choices, migration, shared, statistics, search, tampering, bad_input, stopped, other_runtime: part()
         check("nothing is left half-written", not [f for f in os.listdir(".") if f.startswith(".tenon-")])
         os.chdir(ROOT)
     print(f"{count['passed']} passed, {count['failed']} failed")
