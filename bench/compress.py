@@ -4,6 +4,7 @@
     bench/compress.py accuracy     [MODEL...] [--peers ort-minmax,ort-entropy,ort-percentile,nncf,aimet] [--to int8] [-o F.json]
     bench/compress.py certificates [MODEL...] [--splits 20] [--budgets 'agreement>=98%,agreement>=99%,rms<=10%']
     bench/compress.py calibration  [MODEL...] [--samples 1000]
+    bench/compress.py migration    [MODEL...]
 
 accuracy: each tool quantises the same model with the same 1,000 samples; ONNX Runtime judges all results on the same 10,000 other samples.
 Printed are points of accuracy lost, and the divergence of the scores from the float model's in 1/1000 nats. A peer that is not
@@ -11,6 +12,8 @@ installed is named and left out.
 certificates: each quantised model's bound beside what ten times as many new samples give. A bound is violated where those show worse
 beyond their own chance. Ends with status 1 where more than 5 % are violated, or where a certificate does not replay, or
 replays with a weight or a sample changed.
+migration: accuracy of models whose channels have been made uneven by powers of two, which changes nothing in floats: as they were, plain int8,
+and with scale moved (--migrate). Ends with status 1 where int8 loses more than half a point by it.
 calibration: time and resident memory of calibrating beside plain runs of the float model on the same samples.
 
 Models and samples are those of bench/lib/trained.py; FOLDER (--folder) keeps what was trained. Needs numpy, onnx, onnxruntime.
@@ -247,6 +250,70 @@ def certificates(a):
     return bad > 0.05 * count or bool(wrong) or not count
 
 
+# ---- migration ----
+
+def uneven(m, out):
+    """The model with the channels between two layers scaled by powers of two, where only ReLU, pools and a flattening are between; how many pairs."""
+    import onnx
+    model, rng = onnx.load(m.path), np.random.default_rng(0)
+    held = {t.name: t for t in model.graph.initializer}
+    users = lambda name: [n for n in model.graph.node if name in n.input]
+    transposed = lambda n: any(a.name == "transB" and a.i for a in n.attribute)
+    layer = lambda n: n.op_type in ("Conv", "Gemm", "MatMul") and len(n.input) > 1 and n.input[1] in held and len(users(n.input[1])) == 1
+    def scale(name, axis, by):
+        v = onnx.numpy_helper.to_array(held[name])
+        by = np.repeat(by, v.shape[axis] // len(by))
+        held[name].CopyFrom(onnx.numpy_helper.from_array((v * by.reshape([-1] + [1] * (v.ndim - 1 - axis))).astype(v.dtype), name))
+    pairs = 0
+    for first in [n for n in model.graph.node if layer(n)]:
+        at, added, behind = first.output[0], [], None
+        while len(users(at)) == 1 and not behind:
+            n = users(at)[0]
+            if layer(n) and n.input[0] == at: behind = n
+            elif n.op_type == "Add" and any(i in held for i in n.input): added.append(next(i for i in n.input if i in held))
+            elif n.op_type not in ("Relu", "MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Reshape"): break
+            at = n.output[0]
+        if not behind or any(a.name == "group" and a.i > 1 for a in behind.attribute): continue
+        weight = onnx.numpy_helper.to_array(held[first.input[1]])
+        out_axis = 0 if first.op_type == "Conv" or transposed(first) else 1
+        by = 2.0 ** rng.integers(-7, 8, weight.shape[out_axis])
+        in_axis = 1 if behind.op_type == "Conv" or transposed(behind) else 0
+        size = onnx.numpy_helper.to_array(held[behind.input[1]]).shape[in_axis]
+        if size % len(by) or any(onnx.numpy_helper.to_array(held[a]).size != len(by) for a in added): continue
+        scale(first.input[1], out_axis, by)
+        for name in list(first.input[2:3]) + added: scale(name, onnx.numpy_helper.to_array(held[name]).shape.index(len(by)), by)
+        scale(behind.input[1], in_axis, 1 / by)
+        pairs += 1
+    onnx.save(model, out)
+    return pairs
+
+
+def migration(a):
+    wrong = 0
+    print(f"{'model':14} {'pairs':>5} {'float':>7}  {'even':>16}  {'uneven':>16}  {'scale moved':>16}   points lost / disagreeing", flush=True)
+    for name in a.models:
+        m = trained.Trained(name, a.folder)
+        x, _ = m.draw(1000, CALIBRATE)
+        test, labels = m.draw(a.judge, JUDGE)
+        want = scores_of(m.path, m, test)
+        right = 100 * float((want.argmax(1) == labels[: len(want)]).mean())
+        out, rows = os.path.join(a.folder, name + ".uneven.q.onnx"), []
+        even, changed = m.path, os.path.join(a.folder, name + ".uneven.onnx")
+        pairs = uneven(m, changed)
+        if not pairs:
+            print(f"{name:14} {0:5}   no two layers that only ReLU, pools and a flattening join", flush=True)
+            continue
+        if not np.array_equal(scores_of(changed, m, test), want): print(f"{name:14} another runtime's floats differ in the last places", flush=True)
+        for path, more in ((even, ["--migrate", "none"]), (changed, ["--migrate", "none"]), (changed, [])):
+            m.path = path
+            by_tenon(m, x, out, "int8", more)
+            got = scores_of(out, m, test)
+            rows.append((right - 100 * float((got.argmax(1) == labels[: len(got)]).mean()), 100 * float((got.argmax(1) != want.argmax(1)).mean())))
+        wrong += rows[2][0] > max(rows[0][0], 0) + 0.5
+        print(f"{name:14} {pairs:5} {right:7.2f}  " + "  ".join(f"{l:7.2f} /{d:7.2f}" for l, d in rows), flush=True)
+    return wrong > 0
+
+
 # ---- calibration ----
 
 def most_resident(pid):
@@ -306,7 +373,7 @@ def calibration(a):
 
 def main():
     p = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
-    p.add_argument("what", choices=["accuracy", "certificates", "calibration"])
+    p.add_argument("what", choices=["accuracy", "certificates", "calibration", "migration"])
     p.add_argument("models", nargs="*")
     p.add_argument("--peers", default="ort-minmax,ort-entropy,ort-percentile,nncf,aimet")
     p.add_argument("--to", default="int8")
@@ -321,7 +388,7 @@ def main():
     a = p.parse_args()
     os.makedirs(a.folder, exist_ok=True)
     a.models = a.models or [m[0] for m in trained.MODELS]
-    return {"accuracy": accuracy, "certificates": certificates, "calibration": calibration}[a.what](a)
+    return {"accuracy": accuracy, "certificates": certificates, "calibration": calibration, "migration": migration}[a.what](a)
 
 
 if __name__ == "__main__": sys.exit(main())
