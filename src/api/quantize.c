@@ -646,6 +646,8 @@ static tenon_status certify(Quantize *q) {
   c->model = hash_of_bytes(strbuf_str(&q->bytes));
   c->from = model_hash(q->from);
   c->data = dataset_hash(&q->data, PART_CERTIFY);
+  c->samples = dataset_hash(&q->data, PARTS);
+  c->has_samples = true;
   for (int k = 0; k < PARTS; k++) c->split[k] = dataset_count(&q->data, (SplitPart)k);
   c->looks = looks_before(q, c) + 1;
   quant_certificate_layers(c, &q->groups, q->arena);

@@ -55,6 +55,11 @@ static tenon_status replay(Replay *q, ReplayResult *r) {
     r->differs = "the samples are not those that certified it: their SHA-256 is another";
     return TENON_OK;
   }
+  Hash samples = dataset_hash(&q->data, PARTS);
+  if (c->has_samples && !hash_same(&samples, &c->samples)) {
+    r->differs = "the samples are not those that it was made with: their SHA-256 is another";
+    return TENON_OK;
+  }
   TRY(runner_open(q->from->graph, &run, q->diag, &q->float_runner));
   TRY(runner_open(q->made->graph, &run, q->diag, &q->runner));
   TRY(evaluate(&q->float_runner, &q->runner, &q->data, PART_CERTIFY, c->metric,

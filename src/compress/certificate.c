@@ -50,6 +50,7 @@ void quant_certificate_print(const QuantCertificate *c, StrBuf *out) {
   key_int(&w, "seed", (int64_t)c->seed);
   key_text(&w, "labels", c->labels);
   key_text(&w, "data", hash_text(&c->data).s);
+  if (c->has_samples) key_text(&w, "samples", hash_text(&c->samples).s);
   key_text(&w, "metric", metric_row[c->metric].name);
   json_key_f64(&w, "value", c->value);
   json_key_f64(&w, "bound", c->bound);
@@ -164,6 +165,8 @@ static void get_fields(Reader *r, QuantCertificate *c) {
   get_hash(r, "model", &c->model);
   get_hash(r, "from", &c->from);
   get_hash(r, "data", &c->data);
+  c->has_samples = json_get(o, "samples") != NULL;
+  if (c->has_samples) get_hash(r, "samples", &c->samples);
   c->source = get_text(r, o, "source");
   for (int k = 0; split && k < PARTS; k++) c->split[k] = get_count(r, split, split_part_name[k]);
   c->seed = (uint64_t)get_count(r, o, "seed");

@@ -17,6 +17,8 @@ typedef struct CertifiedLayer {
 } CertifiedLayer;
 typedef struct QuantCertificate {
   Hash model, from, data;
+  Hash samples;  // all that it was made with; those that certify are `data`
+  bool has_samples;
   const char *source;  // the float model's file, as it was given
   int64_t split[PARTS];
   uint64_t seed;

@@ -398,10 +398,10 @@ tenon_status dataset_values(const Dataset *s, int64_t sample, Run *run, Value **
 Hash dataset_hash(const Dataset *s, SplitPart part) {
   Hash h;
   Sha256 sum;
-  int64_t from = dataset_begin(s, part);
+  bool all = part == PARTS;
+  int64_t from = all ? 0 : dataset_begin(s, part), n = all ? s->sample.n : s->of[part];
   sha256_init(&sum);
-  for (int64_t i = 0; i < s->of[part]; i++)
-    sha256_put(&sum, s->sample.v[from + i].hash.b, SHA256_BYTES);
+  for (int64_t i = 0; i < n; i++) sha256_put(&sum, s->sample.v[from + i].hash.b, SHA256_BYTES);
   sha256_end(&sum, h.b);
   return h;
 }

@@ -74,7 +74,7 @@ int64_t dataset_begin(const Dataset *s, SplitPart part);
 static inline int64_t dataset_count(const Dataset *s, SplitPart part) { return s->of[part]; }
 // The values of a sample, borrowed from the data set.
 MUST_USE tenon_status dataset_values(const Dataset *s, int64_t sample, Run *run, Value **in);
-// A hash of the samples of a part.
+// A hash of the samples of a part; PARTS: of all.
 Hash dataset_hash(const Dataset *s, SplitPart part);
 
 #endif

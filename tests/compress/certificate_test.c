@@ -22,6 +22,8 @@ static void sample(QuantCertificate *c, Arena *a) {
                           .target = "cpu",
                           .options = "--to int8"};
   memset(c->model.b, 0xab, sizeof c->model.b);
+  memset(c->samples.b, 0xcd, sizeof c->samples.b);
+  c->has_samples = true;
   vec_push(a, &c->exact_on, "cpu");
   vec_push(a, &c->layer, l);
   vec_push(a, &c->layer, m);
