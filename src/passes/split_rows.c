@@ -7,7 +7,8 @@
 //     of all is the mean of the parts' variances and of their means' squared distances from the
 //     mean of all, so that nothing is subtracted that is nearly equal;
 //   - softmax takes the maximum and the sum of exponentials so;
-//   - a cumulative sum or product is one within parts, after the sums of the parts before.
+//   - a cumulative sum is one within parts, after the sums of the parts before; so is a product of
+//     integers.
 //
 // On a CPU scans alone are cut: template scan has a row in each lane, and a row of its own has but
 // one.  Norms and softmax are vectors along the row there.
@@ -190,8 +191,8 @@ static Node *split_softmax(PassCtx *c, Node *n) {
 
 // ---- scans ----
 
-// Products are formed in f64 throughout: a part's own may be out of f32's range where the whole is
-// not.
+// Products of floats are left alone: a part's own may be out of range behind a zero, and zero times
+// infinity is no zero.
 static Node *split_scan(PassCtx *c, Node *n) {
   Graph *g = c->g;
   const cum_attrs *at = n->attrs;
@@ -200,8 +201,8 @@ static Node *split_scan(PassCtx *c, Node *n) {
   DType wide = is_float ? DT_F64 : t->dtype;
   Ints axes;
   int64_t rows = 1;
-  if ((!is_float && t->dtype != DT_I32 && t->dtype != DT_I64) || t->rank < 1 ||
-      !node_ints(g, n->src[1], &axes) || axes.n != 1)
+  if ((product && is_float) || (!is_float && t->dtype != DT_I32 && t->dtype != DT_I64) ||
+      t->rank < 1 || !node_ints(g, n->src[1], &axes) || axes.n != 1)
     return n;
   int axis = axis_of(axes.v[0], t->rank);
   for (int i = 0; i < t->rank; i++)
@@ -210,7 +211,6 @@ static Node *split_scan(PassCtx *c, Node *n) {
   Node *x = parts ? in_parts(g, n->src[0], axis, parts) : NULL;
   if (!x) return n;
   cum_attrs before = {.exclusive = true, .reverse = at->reverse};
-  if (product) x = cast_to(g, x, wide);
   int reduce = product ? OP_reduce_prod : OP_reduce_sum;
   Node *sums = reduced(g, reduce, x, node_i64s(g, 1, &(int64_t){axis + 1}), true);
   Node *src[] = {cast_to(g, sums, wide), node_i64(g, axis)}, *own[] = {x, node_i64(g, axis + 1)};
