@@ -16,6 +16,8 @@
 #include "rules/rules.h"
 #include "rules/shape.h"
 
+#include <math.h>
+
 // Elements of a grid's constant table at most.
 enum { GRID_MAX = 1 << 22 };
 
@@ -211,10 +213,28 @@ static bool kept_labels(const Einsum *q, int left, int right, uint8_t *out, int 
   return sums;
 }
 
-// Two operands of three or more first: what they sum over by themselves.
+// Elements of a join with these labels; a size that is a symbol counts as many.
+static double joined_elements(const Node *n, const Einsum *q, const uint8_t *label, int count) {
+  static const double MANY = 256;
+  double all = 1;
+  for (int i = 0; i < count; i++) {
+    double most = 1;
+    for (int op = 0; op < q->nops; op++)
+      for (int k = 0; k < q->nlabels[op]; k++) {
+        Dim size = type_of(n->src[op])->dims[k];
+        if (q->label[op][k] == label[i])
+          most = fmax(most, ie_is_const(size) ? (double)size->value : MANY);
+      }
+    all *= most;
+  }
+  return all;
+}
+
+// Two operands of three or more first: what they sum over by themselves.  Of all pairs the one
+// whose join is the smallest: another may be larger than all operands together.
 static Node *einsum_pair(Graph *g, const Match *m) {
   const Node *n = m->root;
-  int rank[EINSUM_MAX_OPERANDS], kept, left, right = 0;
+  int rank[EINSUM_MAX_OPERANDS], kept, left = 0, right = 0;
   uint8_t label[MAX_RANK];
   int64_t at;
   Einsum *q = arena_new(&g->scratch, Einsum);
@@ -227,12 +247,15 @@ static Node *einsum_pair(Graph *g, const Match *m) {
   for (int i = 0; i < q->nops; i++)
     for (int k = 0; k < q->nlabels[i]; k++)
       if (q->label[i][k] >= LETTERS) return NULL;
-  bool found = false;
-  for (left = 0; left < q->nops && !found; left++)
-    for (right = left + 1; right < q->nops && !found; right++)
-      found = kept_labels(q, left, right, label, &kept);
-  if (!found) return NULL;
-  left--, right--;
+  double least = INFINITY;
+  for (int i = 0; i < q->nops; i++)
+    for (int k = i + 1; k < q->nops; k++) {
+      if (!kept_labels(q, i, k, label, &kept)) continue;
+      double all = joined_elements(n, q, label, kept);
+      if (all < least) least = all, left = i, right = k;
+    }
+  if (least == INFINITY) return NULL;
+  kept_labels(q, left, right, label, &kept);
   StrBuf first, all;
   strbuf_init(&first, &g->scratch);
   strbuf_init(&all, &g->scratch);
