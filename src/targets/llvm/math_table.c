@@ -6,8 +6,8 @@
 // are such that p is within 2^-30 of an f32 there: the leading coefficient adds no error.
 //
 // Needs:      an f32 scalar or vector; fused multiply-add.
-// Guarantees: at most 2 ulp off, at most 1; the same bits for every number of lanes.  NULL where
-//             the machine has no such permutation, or no table would do.
+// Guarantees: at most 2 ulp off, and never beyond 1; the same bits for every number of lanes.  NULL
+//             where the machine has no such permutation, or no table would do.
 #include "targets/llvm/math.h"
 
 // Row 0: centres; then coefficients, from the constant on.
@@ -92,7 +92,7 @@ typedef struct MathTable {
 #define TABLE(t, width, most)                                                                      \
   { t[0], (int)ARRAY_LEN(t[0]), (int)ARRAY_LEN(t), width, most }
 static const MathTable erf_table[] = {TABLE(erf_16, 17.0 / 64, 4.0), TABLE(erf_8, 17.0 / 32, 3.95)};
-static const MathTable tanh_table = TABLE(tanh_16, 75.0 / 128, 9.05);
+static const MathTable tanh_table = TABLE(tanh_16, 75.0 / 128, 9.06);
 
 // Lanes [from, from + n) of v; those that it does not have are anything.
 static LV lanes_from(Emit *e, LV v, int from, int n) {
