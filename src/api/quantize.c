@@ -429,7 +429,7 @@ static const char *migration_text(Quantize *q, const MigratePlan *p, const char 
                     (long long)of[i], of[i] > 1 ? "s" : "");
   if (p->even) strbuf_printf(&b, "%s%lld would not gain", told++ ? ", " : " ", (long long)p->even);
   if (p->refused)
-    strbuf_printf(&b, "%s%lld follow nothing that could be scaled", told++ ? ", " : " ",
+    strbuf_printf(&b, "%s%lld without anything that could take it", told++ ? ", " : " ",
                   (long long)p->refused);
   if (!told) strbuf_puts(&b, " there is no tensor to take it from");
   return strbuf_text(&b);
@@ -524,7 +524,7 @@ static tenon_status migrate(Quantize *q, Choice c) {
   if (r->migrated) TRY(observe_again(q, 0));
   r->migration = migration_text(q, &p,
                                 r->migrated ? "scale moved:"
-                                : p.site.n  ? "scale stays, which loses less:"
+                                : p.site.n  ? "scale stays, moving it gains less than a tenth:"
                                             : "scale stays:");
   return TENON_OK;
 }

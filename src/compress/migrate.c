@@ -119,6 +119,7 @@ static bool take_contraction(Migrate *m, int64_t group, int axis) {
   const QuantGroup *q = &m->t->groups->v[group];
   const Node *n = q->node;
   if (axis != channel_axis(n, n) || size_at(n, axis) != q->shape.outputs) return false;
+  if (m->users[n->src[1]->id] > 1) return false;  // other layers have these weights
   change(m, n, 1, n, axis, true)->what = MIGRATE_OUTPUTS;
   if (src_or_null(m->t->g, n, 2)) change(m, n, 2, n, axis, true)->behind = 0;
   return end_at(m, n, true);
@@ -265,7 +266,7 @@ static tenon_status take_site(Migrate *m, MigrateSite *s, int64_t from) {
   MigratePlan *p = m->plan;
   bool fit;
   TRY(estimate(m, s));
-  if (s->after > (s->by ? GAIN : GAIN_OF_PRODUCT) * s->before) {
+  if (!(s->after < (s->by ? GAIN : GAIN_OF_PRODUCT) * s->before)) {
     p->even++;
     p->change.n = from;
     return TENON_OK;
@@ -287,16 +288,21 @@ static tenon_status try_site(Migrate *m, const Node *x, int axis) {
   MigratePlan *p = m->plan;
   MigrateSite s = {.x = x, .axis = axis, .size = size_at(x, axis)};
   const TensorStats *stats = stats_find(m->t->stats, x);
-  bool bytes = choice_row[m->t->choice].activation_bits == 8, rounded = false;
+  bool bytes = choice_row[m->t->choice].activation_bits == 8, rounded = false, shared = false;
   int64_t from = p->change.n;
   int32_t readers = 0;
   if (s.size < 2 || !stats || stats->channels != s.size) return TENON_OK;
   for (int64_t i = 0; i < l->n; i++) {
     if (!reads(&l->v[i], x, axis)) continue;
     rounded |= is_rounded(m, &l->v[i]);
+    shared |= m->users[l->v[i].node->src[1]->id] > 1;
     readers++;
   }
   if (!rounded) return TENON_OK;
+  if (shared) {  // layers that share their weights still share them
+    p->refused++;
+    return TENON_OK;
+  }
   m->factors = s.size;
   bool taken = m->users[x->id] == readers && take(m, x, axis);
   if (!taken) p->change.n = from;

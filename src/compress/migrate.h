@@ -49,7 +49,7 @@ typedef struct MigrateChange {
 typedef struct MigratePlan {
   VEC(MigrateSite) site;
   VEC(MigrateChange) change;
-  int64_t even, refused;  // tensors that would not gain; that nothing before could be scaled for
+  int64_t even, refused;  // tensors that would not gain; whose scale nothing could take
   Migration *of;          // by group: what its site is called, or MIGRATION_NONE
 } MigratePlan;
 

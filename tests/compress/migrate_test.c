@@ -320,6 +320,32 @@ TEST(migrate_leaves_huge_weights) {
   end(&m);
 }
 
+// Layers that share their weights still share them, so no factors go into these.
+TEST(migrate_leaves_shared_weights) {
+  for (int how = MIGRATION_AUTO; how < MIGRATIONS; how++) {
+    Moved m;
+    begin(&m,
+          PARAM "f32[3, 8]) {\n  %w = const f32[8, 8] draw thin\n  %p = mat_mul(%x, %w)\n"
+                "  %r = relu(%p)\n  %c = mat_mul(%r, %w)\n  return c = %c\n}\n",
+          CHOICE_INT8, (Migration)how, 256);
+    EXPECT_INT_EQ(m.plan.site.n, 0);
+    EXPECT_INT_EQ(m.plan.refused, 2);
+    end(&m);
+  }
+}
+
+// Nothing is lost, so nothing is gained.
+TEST(migrate_leaves_zero_weights) {
+  Moved m;
+  begin(&m,
+        PARAM "f32[3, 2]) {\n  %g = const f32[2] {2, 1}\n  %n = mul(%x, %g)\n"
+              "  %w = const f32[2, 2] {0, 0, 0, 0}\n  %c = mat_mul(%n, %w)\n  return c = %c\n}\n",
+        CHOICE_W8, MIGRATION_AUTO, 256);
+  EXPECT_INT_EQ(m.plan.site.n, 0);
+  EXPECT_INT_EQ(m.plan.even, 1);
+  end(&m);
+}
+
 TEST(migrate_rows) {
   for (int i = 0; i < MIGRATIONS; i++)
     EXPECT_INT_EQ(migration_find(str_of(migration_row[i].name)), i);

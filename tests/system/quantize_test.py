@@ -153,7 +153,7 @@ def migration():
         check(f"{kind} w4: awq", moved < 0.3 * plain and layers == [None, "awq"], (plain, moved, layers))
         value, layers = lost(f"{kind}: search", model, "--to", "auto", "--budget", "agreement>=97%", says="scale moved")
         check(f"{kind}: search", value > 0.97 and layers == [None, right], (value, layers))
-    _, layers = lost("no layer before", "product.onnx", "--migrate", "equalise", says="scale stays: 2 follow nothing that could be scaled")
+    _, layers = lost("no layer before", "product.onnx", "--migrate", "equalise", says="scale stays: 2 without anything that could take it")
     check("no layer before: none", layers == [None, None], layers)
     lost("even", DIGITS, "--migrate", "smooth", "--keep", "logits", says="scale stays: 1 would not gain")
     r = run(*QUANTIZE, "--data", "d.npz", "-o", "g.onnx", "--json")

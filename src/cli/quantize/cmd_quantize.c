@@ -164,7 +164,12 @@ static int read_options(Cli *c, QuantizeOptions *o) {
 
 static int say_verdict(Cli *c, const QuantizeOptions *o, const QuantizeResult *r) {
   bool none = (r->searched || o->pattern) && r->search.best < 0;
-  if (r->verdict == QUANTIZE_SLOWER && none)
+  if (r->verdict == QUANTIZE_SLOWER && none && o->allow_slower)
+    fail(&c->diag, TENON_EINVAL, NOWHERE,
+         "nothing is written: --keep, the pattern and the sizes leave no contraction of %s to "
+         "change",
+         o->model);
+  else if (r->verdict == QUANTIZE_SLOWER && none)
     fail(&c->diag, TENON_EINVAL, NOWHERE,
          o->pattern ? "nothing is written: no contraction of %s would be faster with zeros; "
                       "--allow-slower prunes all the same"
