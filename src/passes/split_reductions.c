@@ -258,6 +258,11 @@ static Node *sum_of_products(Graph *g, const Node *n, Node *x, Node *y, int naxe
                              const int64_t *axes, bool keepdims) {
   DType t = type_of(n)->dtype;
   DType wide = dtype_is_float(t) && dtype_bits(t) < 32 ? DT_F32 : t;
+  for (int i = 0; i < 2; i++) {  // what is wider than the result is multiplied before it is cast
+    DType from = type_of(i ? y : x)->dtype;
+    if (dtype_is_float(from) != dtype_is_float(wide) || dtype_bits(from) > dtype_bits(wide))
+      return NULL;
+  }
   cast_attrs up = {.to = wide, .saturate = true}, down = {.to = t, .saturate = true};
   if (type_of(x)->dtype != wide) x = NA(g, cast, &up, x);
   if (type_of(y)->dtype != wide) y = NA(g, cast, &up, y);
