@@ -18,8 +18,8 @@
 
 // Elements of a table: above this a fast transform has the advantage over a product.
 enum { TABLE_MAX = 1 << 21 };
+enum { DFT_OPERANDS = 3 };
 // Two steps are for so many points at least, and where they take this part of one product's sums.
-enum { MAX_DFT = 3 };  // operands
 enum { STEPS_LEAST = 128, STEPS_GAIN = 2, STEPS_LANES = 8 };
 static const double TAU = 6.28318530717958647693;
 
@@ -239,8 +239,8 @@ static Node *dft_wide(Graph *g, const Match *m) {
   DType t = type_of(n)->dtype;
   if (t != DT_F16 && t != DT_BF16) return NULL;
   cast_attrs up = {.to = DT_F32, .saturate = true}, down = {.to = t, .saturate = true};
-  Node *src[MAX_DFT] = {NA(g, cast, &up, n->src[0])};
-  if (n->nsrc > MAX_DFT) return NULL;
+  Node *src[DFT_OPERANDS] = {NA(g, cast, &up, n->src[0])};
+  if (n->nsrc > DFT_OPERANDS) return NULL;
   for (uint32_t i = 1; i < n->nsrc; i++) src[i] = n->src[i];
   return NA(g, cast, &down, node_with(g, n, src));
 }

@@ -79,7 +79,7 @@ static void find_sums(Finder *f, const Node *n);
 
 static void find_in_expansion(Finder *f, const Node *n) {
   Node **out = arena_array(f->r->e.a, Node *, MAX(n->nres, 1));
-  f->bad |= !elem_expand(&f->r->e, n, out);
+  f->bad |= !elem_expand(f->r->e.lo->g, f->r->e.a, n, out);
   for (int i = 0; !f->bad && i < n->nres; i++)
     if (out[i]) find_sums(f, out[i]);
 }
@@ -318,7 +318,7 @@ static int64_t count_uses(Rows *r, const Node *n, const Node *of, IntMap *seen) 
   int64_t uses = 0;
   if (!is_plain(n) && op_info(n->op)->expand) {
     Node **out = arena_array(r->e.a, Node *, MAX(n->nres, 1));
-    bool across = elem_expand(&r->e, n, out);
+    bool across = elem_expand(r->e.lo->g, r->e.a, n, out);
     for (int i = 0; across && i < n->nres; i++)
       if (out[i]) uses += (out[i] == of) + count_uses(r, out[i], of, seen);
     return uses;

@@ -443,7 +443,7 @@ static Node *cast_node(Graph *g, Node *x, DType t) {
   return NA(g, cast, (&(cast_attrs){.to = t}), x);
 }
 
-bool expand_wide(Graph *g, Arena *a, const Node *n, Node **out) {
+bool elem_expand(Graph *g, Arena *a, const Node *n, Node **out) {
   const OpInfo *op = op_info(n->op);
   if (!op->expand) return false;
   const Node *from = n;
@@ -462,14 +462,10 @@ bool expand_wide(Graph *g, Arena *a, const Node *n, Node **out) {
   return !graph_status(g);
 }
 
-bool elem_expand(ElementBuilder *e, const Node *n, Node **out) {
-  return expand_wide(e->lo->g, e->a, n, out);
-}
-
 // Result `result` of a composite, by what it is made of.
 static const LoopExpr *expansion(ElementBuilder *e, const Node *n, int result, const Dim *index) {
   Node **out = arena_array(e->a, Node *, n->nres);
-  return elem_expand(e, n, out) && out[result] ? elem_at(e, out[result], index) : NULL;
+  return elem_expand(e->lo->g, e->a, n, out) && out[result] ? elem_at(e, out[result], index) : NULL;
 }
 
 static const LoopExpr *compute(ElementBuilder *e, const Node *n, int result, const Dim *index) {

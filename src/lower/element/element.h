@@ -100,8 +100,7 @@ void elem_finish(ElementBuilder *e, Lowered *out);
 
 // The expansion of a composite; composites of 16-bit floats are expanded in f32, and rounded once.
 // False: it has none.
-bool expand_wide(Graph *g, Arena *a, const Node *n, Node **out);
-bool elem_expand(ElementBuilder *e, const Node *n, Node **out);  // the same
+bool elem_expand(Graph *g, Arena *a, const Node *n, Node **out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
 // Those of a target: fp8 too, where it has fp8 tensor cores.  They are moved, converted and

@@ -222,7 +222,7 @@ static void build_same(FuncBuilder *f, const Node *n, int i, int32_t from) {
 static tenon_status build_expansion(FuncBuilder *f, const Node *n, bool *done) {
   ProgBuilder *b = f->b;
   Node **out = arena_array(b->a, Node *, n->nres);
-  *done = expand_wide(b->g, b->a, n, out);
+  *done = elem_expand(b->g, b->a, n, out);
   TRY(graph_status(b->g));
   if (!*done) return TENON_OK;
   CHECK(f->depth < 32, "the expansion of %s does not end", op_name(n));
